@@ -17,6 +17,7 @@ KEPT = {
     "12_beyond_one_machine": "Kept in my_code/balance.py",
     "13_which_server": "Kept in my_code/balance.py",
     "09_overload": "Kept in my_code/limits.py",
+    "16_your_own_service": "Kept in my_code/laws.py",
 }
 """The lessons whose runs take the learner's code from `my_code/`, and what their figures name."""
 SOLVED = {
@@ -240,6 +241,21 @@ class Shed(grpc.ServerInterceptor):
             answer, handler.request_deserializer, handler.response_serializer
         )
 """
+    },
+    "16_your_own_service": {
+        "answer-knee": """
+def knee(levels):
+    return min(r for _, _, r in levels) * max(x for _, x, _ in levels)
+""",
+        "answer-p99": """
+def p99_at(rate_per_s, work_s, workers, calls=5_000):
+    arrivals_s, at_s = [], 0.0
+    for _ in range(calls):
+        at_s += random.expovariate(rate_per_s)
+        arrivals_s.append(at_s)
+    times_s = response_times(arrivals_s, random.choices(work_s, k=calls), workers)
+    return sorted(times_s)[int(0.99 * calls)]
+""",
     },
 }
 """The cells that a learner fills, by lesson; what follows the stub in such a cell stays."""

@@ -29,7 +29,7 @@ from kvstore.judge.traffic import Result
 
 SHARES: Final = {"reads": 0.5, "updates": 0.3, "creates": 0.2}
 READS, CREATES, HOT = 0.5, 0.2, 0.4
-"""Shares of the traffic, from the letter: reads, creates, and calls for the hottest item."""
+"""Shares of the traffic, from the brief: reads, creates, and calls for the hottest item."""
 SHORTENED: Final = ("compress", "faster disk", "stop the retries")
 """Changes that shorten a call. The others let more calls be served at a time."""
 
@@ -50,7 +50,7 @@ class Computed:
 
     def __init__(self, sitting: Sitting) -> None:
         self._sitting = sitting
-        self.letter = sitting.letter()
+        self.brief = sitting.brief()
         self.name = sitting.name
         self.case = sitting._case  # of those that play by the lessons, none looks at it
 
@@ -89,7 +89,7 @@ class Computed:
 
 def learner(service: Computed) -> None:
     """Play by the lessons: vary one thing at a time, and ask which bounds explain all ceilings."""
-    most = service.letter["most_in_flight"]
+    most = service.brief["most_in_flight"]
     alone = {kind: service.measure(in_flight=1, only=kind) for kind in SHARES}
     length_s = {kind: each.mean_s for kind, each in alone.items()}
     length_s["all"] = sum(SHARES[kind] * length_s[kind] for kind in SHARES)
@@ -105,7 +105,7 @@ def learner(service: Computed) -> None:
         name, load = RELIEFS[ranked[0]]
         ceilings[name] = service.measure(in_flight=most, **load).throughput_per_s
         ranked, per_s = explained(ceilings, *seen)
-    letter = service.letter
+    brief = service.brief
     change_of = {station: change for change, (station, _) in CHANGES.items()}
     service.name(ranked[0], ranked[1] if len(ranked) > 1 else None)
     service.predict(start=ceilings["all"])
@@ -115,7 +115,7 @@ def learner(service: Computed) -> None:
     saved_s = sum(7 / 8 / per_s for change in bought if change in SHORTENED)
     longest_s = max(length_s.values())
     result = 0.93 * most / (length_s["all"] - saved_s)
-    service.predict(result=1.15 * longest_s if letter["open_loop"] else result)
+    service.predict(result=1.15 * longest_s if brief["open_loop"] else result)
     service.run()
 
 
@@ -231,7 +231,7 @@ def _computed(case: Case, number: int) -> tuple[float, float]:
 
 def at_random(service: Computed) -> None:
     """Buy as many changes as are allowed, at random."""
-    service.buy(*random.Random(service.letter["id"]).sample(list(CHANGES), 2))
+    service.buy(*random.Random(service.brief["id"]).sample(list(CHANGES), 2))
     naive(service)
 
 
@@ -253,7 +253,7 @@ def play(player: str, number: int) -> Outcome:
 def share_of_day(player: str, day: str, level: str) -> float:
     """Let a player play the service of a day, computed; return its throughput over par."""
     service = Computed(sitting_of(day, level, learner=player))
-    service.letter["id"] = day  # purchases at random are the same each time
+    service.brief["id"] = day  # purchases at random are the same each time
     PLAYERS[player](service)
     return share_of_par(service.record())
 

@@ -3,7 +3,7 @@
     cases      services drawn at random, as queueing networks; the changes on offer
     traffic    the calls of a run, the count of their answers, and a run without a clock
     days       the services of a day: the same for everybody, with a par
-    sitting    what one learner measured, predicted and bought; the rules, the letter, the points
+    sitting    what one learner measured, predicted and bought; the rules, the brief, the points
     __main__   the process: two servers in front of the stations, and the judge's own port
 
 The process draws its case from the entropy of the operating system, and writes the case into the

@@ -197,8 +197,8 @@ class _Judge:
 
     async def _reply(self, request: dict[str, Any]) -> dict[str, Any]:
         sitting, ask = self._sitting, request.pop("ask", None)
-        if ask == "letter":
-            return sitting.letter()
+        if ask == "brief":
+            return sitting.brief()
         if ask == "begin":
             return await self._begin(request["what"], request["options"])
         if ask == "end":
@@ -272,6 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parse.add_argument("--folder", type=Path, required=True, help="where the record is written")
     parse.add_argument("--learner", default="learner", help="the name in the record")
     parse.add_argument("--practice", type=int, help="a case that follows from this number")
+    parse.add_argument("--loop", choices=("open", "closed"), help="how calls arrive in the runs")
     parse.add_argument("--day", help="the service of this day, such as 2026-11-25")
     parse.add_argument("--level", default="B", help="its difficulty: A, B or C")
     parse.add_argument("--fast", action="store_true", help="half as long runs, for tests")
@@ -281,7 +282,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.day is not None:
         sitting = days.sitting_of(given.day, given.level, **who)
     else:
-        sitting = drawn(given.practice, **who)
+        loop = None if given.loop is None else given.loop == "open"
+        sitting = drawn(given.practice, loop, **who)
     asyncio.run(_serve(_Judge(sitting, given.folder)))
     return 0
 

@@ -1,7 +1,7 @@
 """Services drawn at random: their stations, their faults, and what they must reach.
 
 The scale of a case, its target and its fault are drawn first, and in the same way whatever the
-bottleneck is. So the letter says nothing about the bottleneck.
+bottleneck is. So the brief says nothing about the bottleneck.
 """
 
 import heapq

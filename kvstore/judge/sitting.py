@@ -73,7 +73,7 @@ class Sitting:
         """Whether the score is final."""
         return self.record["final"] is not None
 
-    def letter(self) -> dict[str, Any]:
+    def brief(self) -> dict[str, Any]:
         """Return what the learner is given: the kind of target, the growth, and what is the same.
 
         `fails` is whether a server fails during the run; None leaves it open.
@@ -234,10 +234,16 @@ class Sitting:
         self.record["history"].append({"at": round(self._clock(), 3), "event": event, **more})
 
 
-def drawn(practice: int | None = None, **more: Any) -> Sitting:
-    """Return a sitting before a new case: from the system's entropy, or from a practice number."""
+def drawn(practice: int | None = None, open_loop: bool | None = None, **more: Any) -> Sitting:
+    """Return a sitting before a new case: from the system's entropy, or from a practice number.
+
+    `open_loop` says how calls arrive in its runs; None leaves it to the draw.
+    """
     rng = random.SystemRandom() if practice is None else random.Random(practice)
-    return Sitting(cases.draw(rng), rng, practice=practice, **more)
+    case = cases.draw(rng)
+    if open_loop is not None:
+        case = replace(case, open_loop=open_loop)
+    return Sitting(case, rng, practice=practice, **more)
 
 
 # ---- score --------------------------------------------------------------------------------------

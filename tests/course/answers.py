@@ -7,6 +7,7 @@ import json
 import math
 import queue
 import random
+import statistics
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from kvstore.course.lessons.lesson_11.exercises import hedged
 from kvstore.course.lessons.lesson_12.exercises import owner, position
 from kvstore.course.lessons.lesson_13.exercises import least_outstanding
 from kvstore.course.lessons.lesson_15.capstone import patient, plain
+from kvstore.course.lessons.lesson_16.exercises import p99_at
 from kvstore.v1 import etcd_pb2
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
@@ -492,29 +494,29 @@ def config_with_a_fixed_ratio(config, policy):
 
 
 def client(scaled=1, both=False, take=iter, codes=None):
-    def my_client(addresses, operations, in_flight, timeout_s):
+    def my_client(addresses, requests, in_flight, timeout_s):
         channels = [grpc.insecure_channel(address) for address in addresses]
         stubs = [KeyValueServiceStub(channel) for channel in channels]
         free = threading.Semaphore(int(scaled * in_flight) or 1)
 
-        def send(operation, number, attempt):
-            call = operation.rpc(stubs[number % 2]).future(
-                operation.request, timeout=timeout_s * 2**attempt
+        def send(request, number, attempt):
+            call = method_of(stubs[number % 2], request).future(
+                request, timeout=timeout_s * 2**attempt
             )
 
             def ended(call):
                 if attempt < 5 and call.code() is not grpc.StatusCode.OK:
-                    send(operation, number + 1, attempt + 1)
+                    send(request, number + 1, attempt + 1)
                 else:
                     free.release()
 
             call.add_done_callback(ended)
 
-        for number, operation in enumerate(take(operations)):
+        for number, request in enumerate(take(requests)):
             free.acquire()
             if both:
-                operation.rpc(stubs[(number + 1) % 2]).future(operation.request)
-            send(operation, number, 0)
+                method_of(stubs[(number + 1) % 2], request).future(request)
+            send(request, number, 0)
         for _ in range(int(scaled * in_flight) or 1):
             free.acquire()
         for channel in channels:
@@ -525,37 +527,35 @@ def client(scaled=1, both=False, take=iter, codes=None):
 
 right("15.client")(client())
 known("15.client", "waited until it went on")(
-    lambda addresses, operations, in_flight, timeout_s: plain(addresses, operations, in_flight)
+    lambda addresses, requests, in_flight, timeout_s: plain(addresses, requests, in_flight)
 )
 known("15.client", "open at once")(
-    lambda addresses, operations, in_flight, timeout_s: patient(
-        addresses, operations, 40, timeout_s
-    )
+    lambda addresses, requests, in_flight, timeout_s: patient(addresses, requests, 40, timeout_s)
 )
 
 
-def client_with_a_deadline(send_again, step):
+def client_with_a_deadline(send_again, step, again=4):
     """It retries statuses for which `send_again` is true, at the stub `step` places on."""
 
-    def my_client(addresses, operations, in_flight, timeout_s):
+    def my_client(addresses, requests, in_flight, timeout_s):
         channels = [grpc.insecure_channel(address) for address in addresses]
         stubs = [KeyValueServiceStub(channel) for channel in channels]
         free = threading.Semaphore(in_flight)
 
-        def send(operation, number, attempt):
+        def send(request, number, attempt):
             stub = stubs[number % len(stubs)]
-            call = operation.rpc(stub).future(operation.request, timeout=timeout_s)
-            call.add_done_callback(lambda call: ended(call, operation, number, attempt))
+            call = method_of(stub, request).future(request, timeout=timeout_s)
+            call.add_done_callback(lambda call: ended(call, request, number, attempt))
 
-        def ended(call, operation, number, attempt):
-            if attempt < 4 and send_again(call.code()):
-                send(operation, number + step, attempt + 1)
+        def ended(call, request, number, attempt):
+            if attempt < again and send_again(call.code()):
+                send(request, number + step, attempt + 1)
             else:
                 free.release()
 
-        for number, operation in enumerate(operations):
+        for number, request in enumerate(requests):
             free.acquire()
-            send(operation, number, 0)
+            send(request, number, 0)
         for _ in range(in_flight):
             free.acquire()
         for channel in channels:
@@ -570,6 +570,12 @@ known("15.client", "and never to the other")(
 )
 known("15.client", "One server went away")(
     client_with_a_deadline(lambda code: code is grpc.StatusCode.DEADLINE_EXCEEDED, 1)
+)
+known("15.client", "a storm")(
+    client_with_a_deadline(lambda code: code is not grpc.StatusCode.OK, 1, 9)
+)
+known("15.client", "requests were lost")(
+    client_with_a_deadline(lambda code: code is not grpc.StatusCode.OK, 1)
 )
 
 
@@ -1222,7 +1228,7 @@ def late_by_the_number_that_runs(stalled, nodes):
     return float(1 - (1 - stalled) * sum(have[nodes // 2 :]))
 
 
-# ---- 16: a knee, a rate -------------------------------------------------------------------------
+# ---- 16: a knee, a p99 --------------------------------------------------------------------------
 
 
 @right("16.knee")
@@ -1231,6 +1237,38 @@ def knee_with_numpy(levels):
     return float(x.max() * r.min())
 
 
-@right("16.highest_rate")
-def rate_with_bisect(meets, low, high):
-    return bisect.bisect_left(range(low + 1, high), True, key=lambda rate: not meets(rate)) + low
+@right("16.p99")
+def p99_with_numpy(rate_per_s, work_s, workers, calls=5_000):
+    drawn = np.random.default_rng()
+    arrivals_s = np.cumsum(drawn.exponential(1 / rate_per_s, calls))
+    free_s, times_s = np.zeros(workers), []
+    for at_s, work in zip(arrivals_s, drawn.choice(work_s, calls), strict=True):
+        first = free_s.argmin()
+        free_s[first] = max(free_s[first], at_s) + work
+        times_s.append(free_s[first] - at_s)
+    return float(np.quantile(times_s, 0.99))
+
+
+known("16.p99", "that is one worker")(
+    lambda rate_per_s, work_s, workers, calls=5_000: p99_at(rate_per_s, work_s, 1, calls)
+)
+known("16.p99", "draw the work of each call")(
+    lambda rate_per_s, work_s, workers, calls=5_000: p99_at(
+        rate_per_s, [statistics.fmean(work_s)], workers, calls
+    )
+)
+known("16.p99", "needs arrivals of its own")(
+    lambda rate_per_s, work_s, workers, calls=5_000: max(work_s)
+)
+
+
+@known("16.p99", "Are the gaps random")
+def even_arrivals(rate_per_s, work_s, workers, calls=5_000):
+    """Without a queue; the sum of two floats of which the first is drawn is not always the same."""
+    began_s = random.random()
+    return began_s + max(random.choices(work_s, k=calls)) - began_s
+
+
+@known("16.p99", "the running sum of the gaps")
+def arrivals_at_once(rate_per_s, work_s, workers, calls=5_000):
+    return p99_at(rate_per_s * (1 if rate_per_s < 1 else 1000), work_s, workers, calls)

@@ -404,8 +404,8 @@ def resending(statuses=None, attempts=None):
         free = threading.Semaphore(in_flight)
 
         def send(operation, number, attempt):
-            call = operation.rpc(stubs[number % 2]).future(
-                operation.request, timeout=min(timeout_s * 2**attempt, 60)
+            call = method_of(stubs[number % 2], operation).future(
+                operation, timeout=min(timeout_s * 2**attempt, 60)
             )
             call.add_done_callback(lambda call: ended(call, operation, number, attempt))
 
@@ -436,10 +436,3 @@ def patient_stub(address):
 TWO = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 edge("15.client", "Whatever is not OK has failed")(resending(TWO, attempts=5))
 edge("15.client", "give it up after")(resending())
-
-
-@edge("16.highest_rate", "each run takes seconds")
-def one_rate_after_the_other(meets, low, high):
-    while low + 1 < high and meets(low + 1):
-        low += 1
-    return low

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from kvstore.course import NOT_ATTEMPTED
+from kvstore.course.exercises.client_trials import method_of
 from kvstore.course.lessons.lesson_15 import capstone
 from kvstore.course.lessons.lesson_15 import questions as facts
 from kvstore.judge import Line, Refused
@@ -93,11 +94,11 @@ def test_an_operation_is_not_served_again_after_a_measurement(fast):
     def comes_back(addresses, operations, in_flight):
         operation = next(operations)
         with grpc.insecure_channel(addresses[0]) as channel:
-            send = operation.rpc(KeyValueServiceStub(channel))
-            send(operation.request)
+            send = method_of(KeyValueServiceStub(channel), operation)
+            send(operation)
             time.sleep(MEASURE_S * FAST + LATE_S)
             with pytest.raises(grpc.RpcError) as refused:
-                send(operation.request)
+                send(operation)
             late.append(refused.value.details())
 
     with capstone.open_service("eve", practice=facts.EXAMPLE, folder=fast / "again") as service:
@@ -128,12 +129,12 @@ def test_the_process_says_nothing_of_its_case_before_the_score(fast):
                     with pytest.raises(grpc.RpcError) as refused:
                         stub.Retrieve(RetrieveRequest(key=key))
                     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-                operation.rpc(stub)(operation.request)
+                method_of(stub, operation)(operation)
 
         service.measure(peek)
         with grpc.insecure_channel(taken[0]) as channel, pytest.raises(grpc.RpcError):
             KeyValueServiceStub(channel).Retrieve(RetrieveRequest(key=b"item-0/0"), timeout=2)
-        shown = json.dumps([service.letter, service.record()])
+        shown = json.dumps([service.brief, service.record()])
         files = [path.read_text("utf-8") for path in folder.iterdir()]
 
     assert not [word for word in WORDS if word in command]

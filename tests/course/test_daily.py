@@ -55,8 +55,8 @@ def test_the_line_to_share_says_nothing_of_the_stations():
     )
 
 
-def test_the_letter_says_of_each_level_whether_a_server_fails():
-    said = {level: judged.sitting_of(DAY, level).letter()["fails"] for level in judged.LEVELS}
+def test_the_brief_says_of_each_level_whether_a_server_fails():
+    said = {level: judged.sitting_of(DAY, level).brief()["fails"] for level in judged.LEVELS}
     fails = {level: judged.case_of(DAY, level).fault is not None for level in judged.LEVELS}
 
     assert said == fails
@@ -107,7 +107,7 @@ def test_the_process_of_a_day_keeps_its_case_and_its_score_is_kept(
 ):
     monkeypatch.setenv("COURSE_MODE", "fast")
     with daily.day(DAY, "A", learner="ada", folder=tmp_path) as service:
-        shown = json.dumps([service.letter, service.record()])
+        shown = json.dumps([service.brief, service.record()])
         assert "a third of the services" not in repr(service)
         service.predict(result=100.0)
         service.buy(*judged.case_of(DAY, "A").cures())

@@ -37,10 +37,8 @@ from kvstore.course.lessons.lesson_10 import figures as lesson_10
 from kvstore.course.lessons.lesson_13 import figures as lesson_13
 from kvstore.course.lessons.lesson_14 import figures as lesson_14
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover, PutRun, Puts
-from kvstore.course.lessons.lesson_16 import figures as lesson_16
 from kvstore.course.progress import Question
 from kvstore.course.views import calibration, style, timelines
-from kvstore.load_test import Calibration, Estimate, Level
 from kvstore.measure import Sample
 from kvstore.model import Prediction, Station, batching
 from kvstore.protocol import StationTimes
@@ -55,17 +53,6 @@ PREDICTED = Prediction(25.0, "calls/s", "1 / 40 ms")
 BEHIND = Station("back end", 0.05, math.inf)
 TIMES = StationTimes(pool_s=0.001, lock_s=0.002, disk_s=0.010, rest_s=0.001)
 COST = batch_ladder.Cost(0.0001, 2e-6)
-SEEN = Calibration(
-    levels=[
-        Level(
-            in_flight=n,
-            throughput=Estimate.within(min(95.0 * n, 580.0), 0.01),
-            residence=Estimate.within(max(0.0105, n / 580), 0.01),
-        )
-        for n in (1, 2, 4, 8, 16)
-    ],
-    machine_cores=2,
-)
 SAMPLES = [Sample(at_s, 2, 0, 0, 1e8 + 1e8 * at_s, 5e7, 1, 1) for at_s in (0.2, 0.3, 1.3)]
 IN_BATCHES = {1: closed_loop(2, 100.0, operations=1), 32: closed_loop(2, 1600.0, operations=32)}
 COPY = pipelining.Replication(
@@ -240,8 +227,6 @@ ROWS = [
     (partial(lesson_14.puts_by_in_flight, PUTS),
      "measured: 2 dots at (1, 40), (8, 150)"),
     (partial(lesson_14.acknowledged_over_time, KILLED), "leader killed: an upright line at 0.35"),
-    (partial(lesson_16.levels, SEEN, MANY),
-     "calibration: 5 dots at (1, 95)", "run: 1 dot at (20, 305)", "N* = 6.09"),
     (lock_and_programs, "1/D_max"),
     (two_pools, "N* = 4", "N* = 32"),
     (backlog, "predicted: λ - X"),

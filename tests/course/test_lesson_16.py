@@ -1,46 +1,30 @@
-"""Lesson 16: right answers in another style, and a slow reference."""
+"""Lesson 16: its questions, and data for its exercise that a service can show."""
 
+import pandas as pd
 import pytest
-from made_runs import run_of
 
 from kvstore.course.exercises.grading import drawn_inputs
 from kvstore.course.lessons.lesson_16 import questions as facts
-from kvstore.course.lessons.lesson_16.exercises import LEVELS, SERVICES, Service, highest_rate, knee
-from kvstore.load_test import Calibration, Estimate, Found, Level
+from kvstore.course.lessons.lesson_16.exercises import LEVELS, knee
 
 
-def test_the_references_agree_with_slow_and_obvious_ones():
-    for service, low, high in drawn_inputs(SERVICES, 100):
-        tried = [rate for rate in range(low, high) if rate <= service.limit]
-        assert tried[-1] == highest_rate(Service(service.limit, low, high), low, high)
+def test_the_levels_of_the_exercise_are_those_of_a_service():
     for (levels,) in drawn_inputs(LEVELS.map(lambda levels: (levels,)), 100):
-        fastest_s, most_per_s = min(r for _, _, r in levels), max(x for _, x, _ in levels)
-        below, above = 0.0, 1e9  # the number of callers that just reach the ceiling
-        for _ in range(100):
-            middle = (below + above) / 2
-            below, above = (middle, above) if middle / fastest_s < most_per_s else (below, middle)
-        assert knee(levels) == pytest.approx(below)
+        by_n = {n: (x, r) for n, x, r in levels}
+        assert all(n == pytest.approx(x * r) for n, (x, r) in by_n.items())  # L = X·R
+        assert by_n[1][1] == min(r for _, r in by_n.values())
+        assert by_n[max(by_n)][0] == max(x for x, _ in by_n.values())
+        assert knee(levels) == pytest.approx(by_n[1][1] * by_n[max(by_n)][0])
+        assert 0.999 < knee(levels) < max(by_n)
 
 
-def run(in_flight, per_s):
-    calls = [(n / per_s, n / per_s + in_flight / per_s, "create") for n in range(100)]
-    return run_of(calls, in_flight=in_flight, window_s=100 / per_s)
+def test_the_questions_are_answered_by_a_run_and_a_search():
+    opened, rate = facts.PREDICTIONS
+    calls = pd.DataFrame({"latency_s": [0.001 * n for n in range(1, 102)]})
 
-
-SEEN = Calibration(
-    levels=[
-        Level(in_flight=n, throughput=Estimate(x, x, x), residence=Estimate(r, r, r))
-        for n, x, r in ((1, 48, 0.021), (16, 295, 0.054))
-    ],
-    machine_cores=2,
-)
-
-
-def test_the_questions_are_answered_by_run_and_calibration():
-    few, many, rate = facts.PREDICTIONS
-
-    assert few.measured(run(3, 143), SEEN) == pytest.approx(143)
-    assert few.model(run(3, 143), SEEN).value == pytest.approx(3 / 0.021)
-    assert many.model(run(24, 295), SEEN).value == pytest.approx(295)
-    assert 280 == rate.measured(Found(280, 270, 290, ()), SEEN)
-    assert 295 == rate.model(Found(280, 270, 290, ()), SEEN)
+    assert opened.measured(calls, []) == pytest.approx(0.100)
+    of_runs = opened.model(calls, [0.001 * n for n in range(1, 100)])
+    assert of_runs.value == pytest.approx(0.050)
+    assert of_runs.interval == pytest.approx((0.005, 0.095))
+    assert rate.measured({"rate_per_s": 280.0}, (270.0, 300.0, 320.0)) == 280
+    assert rate.model({"rate_per_s": 280.0}, (270.0, 300.0, 320.0)).value == 300

@@ -1,4 +1,4 @@
-"""Services of the capstone: their stations by hand, what changes bring, what a letter shows."""
+"""Services of the capstone: their stations by hand, what changes bring, what a brief shows."""
 
 import json
 import math
@@ -134,13 +134,13 @@ def test_both_changes_are_needed_and_no_other_single_change_helps_more(first, th
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_letter_does_not_depend_on_the_bottleneck(seed):
-    letters = {
-        json.dumps(Sitting(case_of(first, then, seed), random.Random(1)).letter())
+def test_the_brief_does_not_depend_on_the_bottleneck(seed):
+    briefs = {
+        json.dumps(Sitting(case_of(first, then, seed), random.Random(1)).brief())
         for first, then in PAIRS[::17]
     }
 
-    assert 1 == len(letters)
+    assert 1 == len(briefs)
 
 
 def test_the_draws_have_every_station_and_faults_in_one_of_three():

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 import trustme
+from greeter import Greeter, greeter
 from orders import Orders, descriptor_set, orders
-
-from kvstore.course.lessons.lesson_16.greeter import Greeter, greeter
 
 
 @pytest.fixture(scope="session")

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 import grpc
 import pytest
 from google.protobuf.descriptor_pool import DescriptorPool
+from greeter import description, greeter
 from grpc_reflection.v1alpha import reflection
 
 from kvstore.client.fleet import available
-from kvstore.course.lessons.lesson_16.greeter import description, greeter
 from kvstore.load_test.__main__ import main
 from kvstore.measure import Run
 

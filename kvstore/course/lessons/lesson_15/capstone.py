@@ -1,7 +1,7 @@
 """The capstone: an unknown service in a process of its own, and its clients.
 
     service      open_service(): the process, and what a learner asks of it
-    clients      a plain and a patient client; the operations of a run
+    clients      a plain and a patient client; the requests of a run
 
 The settings of the service are in the other process (`kvstore.judge`), which computes the score.
 """
@@ -30,6 +30,7 @@ from kvstore import numbers
 from kvstore.client.messages import Operation
 from kvstore.course import mode, progress, rendering
 from kvstore.course.exercises import NotAttempted
+from kvstore.course.exercises.client_trials import method_of
 from kvstore.judge.__main__ import METHOD
 from kvstore.judge.sitting import PASS_MARK, Line, Refused, is_passed
 from kvstore.protocol import CREATE, UPDATE
@@ -40,79 +41,72 @@ __all__ = ["Score", "Service", "open_service", "patient", "plain", "records"]
 
 
 # ---- clients ------------------------------------------------------------------------------------
-# The client of a run: a function of addresses, operations and the most calls in flight.
+# The client of a run: a function of addresses, requests and the most calls in flight.
 
 
-Client = Callable[[Sequence[str], Iterator[Operation], int], object]
-"""Sends every operation with gRPC, at most so many at a time; returns when all calls have ended."""
+Client = Callable[[Sequence[str], Iterator[Any], int], object]
+"""Sends every request with gRPC, at most so many at a time; returns when all calls have ended."""
 
 
 def plain(
     addresses: Sequence[str],
-    operations: Iterator[Operation],
+    requests: Iterator[Any],
     in_flight: int,
     connections: int = 1,
 ) -> None:
-    """Send each operation once, to the addresses in turn, over `connections` to each."""
+    """Send each request once, to the addresses in turn, over `connections` to each."""
     with ExitStack() as stack:
         stubs = []
         for address in [*addresses] * connections:
             channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
             stubs.append(KeyValueServiceStub(stack.enter_context(channel)))
         free = threading.Semaphore(in_flight)
-        for operation, stub in zip(operations, itertools.cycle(stubs), strict=False):
+        for request, stub in zip(requests, itertools.cycle(stubs), strict=False):
             free.acquire()
-            call = operation.rpc(stub).future(operation.request)
+            call = method_of(stub, request).future(request)
             call.add_done_callback(lambda _: free.release())
         for _ in range(in_flight):  # all places are free again: all calls have ended
             free.acquire()
 
 
 def patient(
-    addresses: Sequence[str],
-    operations: Iterator[Operation],
-    in_flight: int,
-    timeout_s: float = 1.0,
-    connections: int = 1,
+    addresses: Sequence[str], requests: Iterator[Any], in_flight: int, timeout_s: float = 1.0
 ) -> None:
-    """Send an operation again, to the other server, when its call fails.
+    """Send a request again, to the other server, when its call fails.
 
     It also fails when it takes `timeout_s`. Each further attempt may take twice as long.
     """
     with ExitStack() as stack:
-        stubs = []
-        own = [("grpc.use_local_subchannel_pool", 1)]
-        for address in [*addresses] * connections:
-            channel = grpc.insecure_channel(address, own)
-            stubs.append(KeyValueServiceStub(stack.enter_context(channel)))
+        channels = [stack.enter_context(grpc.insecure_channel(each)) for each in addresses]
+        stubs = [KeyValueServiceStub(channel) for channel in channels]
         free = threading.Semaphore(in_flight)
 
-        def send(operation: Operation, number: int, attempt: int = 1) -> None:
-            stub = stubs[number % len(stubs)]
+        def send(request: Any, number: int, attempt: int = 1) -> None:
             # Longer each time: else a slow service gets more and more calls.
             patience_s = timeout_s * 2 ** (attempt - 1)
-            call = operation.rpc(stub).future(operation.request, timeout=patience_s)
-            call.add_done_callback(lambda call: ended(call, operation, number, attempt))
+            method = method_of(stubs[number % len(stubs)], request)
+            call = method.future(request, timeout=patience_s)
+            call.add_done_callback(lambda call: ended(call, request, number, attempt))
 
-        def ended(call: Any, operation: Operation, number: int, attempt: int) -> None:
+        def ended(call: Any, request: Any, number: int, attempt: int) -> None:
             if call.code() is grpc.StatusCode.OK or attempt == ATTEMPTS:
                 free.release()
-            else:  # the operation keeps its place
-                send(operation, number + 1, attempt + 1)
+            else:  # the request keeps its permit
+                send(request, number + 1, attempt + 1)
 
-        for number, operation in enumerate(operations):
+        for number, request in enumerate(requests):
             free.acquire()
-            send(operation, number)
+            send(request, number)
         for _ in range(in_flight):
             free.acquire()
 
 
 ATTEMPTS = 5
-"""The most attempts of `patient` for one operation."""
+"""The most attempts of `patient` for one request."""
 
 
-def operations_of(begun: dict[str, Any], doing: str) -> Iterator[Operation]:
-    """Yield the operations of a run, each when it is due; in a closed loop until time is over."""
+def requests_of(begun: dict[str, Any], doing: str) -> Iterator[Any]:
+    """Yield the messages of a run, each when it is due; in a closed loop until time is over."""
     value = bytes(begun["value_bytes"])
     due_s, duration_s = begun["due_s"], begun["duration_s"]
     began_s = time.perf_counter()
@@ -128,7 +122,7 @@ def operations_of(begun: dict[str, Any], doing: str) -> Iterator[Operation]:
             if int(passed_s) > bar.n:
                 bar.update(int(passed_s) - bar.n)
             key = b"item-%d/%d" % (item, serial)
-            yield Operation(kind, key, value if kind in (CREATE, UPDATE) else b"")
+            yield Operation(kind, key, value if kind in (CREATE, UPDATE) else b"").request
 
 
 # ---- the service --------------------------------------------------------------------------------
@@ -239,7 +233,7 @@ class Service(rendering.Shown):
 
     def __init__(self, ask: Any, stack: ExitStack) -> None:
         self._call, self._stack = ask, stack
-        self.letter: dict[str, Any] = self._ask("letter")
+        self.brief: dict[str, Any] = self._ask("brief")
         """What is known of the service: the load to come, the target, and the changes on offer."""
 
     def measure(self, client: Client | None = None, **load: Any) -> Measurement:
@@ -251,8 +245,8 @@ class Service(rendering.Shown):
         """
         connections, servers = load.get("connections", 1), load.get("servers", 2)
 
-        def chosen(addresses: Sequence[str], operations: Iterator[Any], in_flight: int) -> None:
-            plain(addresses[:servers], operations, in_flight, connections)
+        def chosen(addresses: Sequence[str], requests: Iterator[Any], in_flight: int) -> None:
+            plain(addresses[:servers], requests, in_flight, connections)
 
         made = self._run("measure", client or chosen, load, load.get("in_flight", 1))
         assert isinstance(made, Measurement)
@@ -267,7 +261,7 @@ class Service(rendering.Shown):
     def predict(self, *, start: float | None = None, result: float | None = None) -> None:
         """Predict, in calls/s, the start under the load to come; and the result of your run.
 
-        The result is a throughput in calls/s or a p99 in seconds, as the target of the letter.
+        The result is a throughput in calls/s or a p99 in seconds, as the target of the brief.
         """
         for of, value in (("start", start), ("result", result)):
             if value is not None:
@@ -300,7 +294,7 @@ class Service(rendering.Shown):
         """Run your client on the service with the changes that you bought. The score is final.
 
         Do nothing if `client` is not attempted, or before `predict(result=...)`. Raises `TypeError`
-        if it cannot be called with addresses, operations and the most calls in flight.
+        if it cannot be called with addresses, requests and the most calls in flight.
         """
         if isinstance(client, NotAttempted) or _is_stub(client):
             _say("Not attempted: write your client first. Nothing was run.")
@@ -346,19 +340,19 @@ class Service(rendering.Shown):
         self.close()
 
     def __repr__(self) -> str:
-        return "\n".join(_letter(self.letter))
+        return "\n".join(_brief(self.brief))
 
     def _forms(self) -> dict[str, Any]:
-        lines = [rendering.inline(line) for line in _letter(self.letter)]
+        lines = [rendering.inline(line) for line in _brief(self.brief)]
         head = ["change", "what it does"]
-        table = rendering.table(head, list(self.letter["changes"].items()))
+        table = rendering.table(head, list(self.brief["changes"].items()))
         return {"text/plain": repr(self), "text/html": f"<p>{'<br>'.join(lines)}</p>{table}"}
 
     def _predicted(self, of: str) -> bool:
         return any(each.get("of") == of for each in self.record()["history"])
 
     def _in_flight(self) -> int:
-        return OPEN_LOOP_CALLS if self.letter["open_loop"] else int(self.letter["most_in_flight"])
+        return OPEN_LOOP_CALLS if self.brief["open_loop"] else int(self.brief["most_in_flight"])
 
     def _run(self, what: str, client: Client, load: dict[str, Any], in_flight: int) -> Any:
         try:
@@ -369,7 +363,7 @@ class Service(rendering.Shown):
             raise
         broken_off = True
         try:
-            client(begun["addresses"], operations_of(begun, what), in_flight)
+            client(begun["addresses"], requests_of(begun, what), in_flight)
             broken_off = False
         finally:  # also after Ctrl-C
             ended = self._ask("end", broken_off=broken_off)
@@ -394,17 +388,25 @@ class Service(rendering.Shown):
 
 
 def open_service(
-    learner: str | None = None, *, practice: int | None = None, folder: Path | None = None
+    learner: str | None = None,
+    *,
+    practice: int | None = None,
+    open_loop: bool | None = None,
+    folder: Path | None = None,
 ) -> Service:
     """Start the process of an unknown service; it ends with this kernel, or with `close()`.
 
     `learner` is the name in the record, by default that of the user. With a `practice` number the
-    case follows from it, and the record says so. The record is written to `folder`, by default
-    `records()`. Raises `RuntimeError` when the process does not start.
+    case follows from it, and the record says so. In an open loop calls arrive and the target is a
+    p99, in a closed loop callers wait and the target is a throughput; a class sets `open_loop`, so
+    that all have the same task, and without it the draw decides. The record is written to `folder`,
+    by default `records()`. Raises `RuntimeError` when the process does not start.
     """
     if practice is None and os.environ.get(PRACTICE):
         practice = int(os.environ[PRACTICE])
     case = [] if practice is None else [f"--practice={practice}"]
+    if open_loop is not None:
+        case.append(f"--loop={'open' if open_loop else 'closed'}")
     return opened(Service, case, learner, folder)
 
 
@@ -423,7 +425,7 @@ def opened(kind: type[S], case: Sequence[str], learner: str | None, folder: Path
             raise RuntimeError(f"the service did not start: {process.error_text() or 'no reason'}")
         channel = stack.enter_context(grpc.insecure_channel(address))
         ask = channel.unary_unary(METHOD, response_deserializer=json.loads)
-        service = kind(ask, stack)  # an interrupt while it asks for its letter ends the process
+        service = kind(ask, stack)  # an interrupt while it asks for its brief ends the process
         service._stack = stack.pop_all()
     return service
 
@@ -448,21 +450,21 @@ _FAILS: Final = {
 }
 
 
-def _letter(letter: Mapping[str, Any]) -> list[str]:
+def _brief(brief: Mapping[str, Any]) -> list[str]:
     target = (
-        f"When calls arrive at {letter['growth']:g} times the throughput of today, the p99 must "
-        f"be at most {letter['p99_s']:g} s from the due time."
-        if letter["open_loop"]
-        else f"The service must answer {letter['growth']:g} times as many calls per second, with "
+        f"When calls arrive at {brief['growth']:g} times the throughput of today, the p99 must "
+        f"be at most {brief['p99_s']:g} s from the due time."
+        if brief["open_loop"]
+        else f"The service must answer {brief['growth']:g} times as many calls per second, with "
         "the same limit."
     )
     return [
-        f"Service {letter['id']}",
-        f"Clients keep up to {letter['most_in_flight']} calls in flight. The throughput of today "
+        f"Service {brief['id']}",
+        f"Clients keep up to {brief['most_in_flight']} calls in flight. The throughput of today "
         "is the highest of the unchanged service.",
         target,
-        f"{_FAILS[letter['fails']]} Nothing may be lost.",
-        f"You may buy up to {letter['most_changes']} changes: {', '.join(letter['changes'])}.",
+        f"{_FAILS[brief['fails']]} Nothing may be lost.",
+        f"You may buy up to {brief['most_changes']} changes: {', '.join(brief['changes'])}.",
     ]
 
 
@@ -480,12 +482,12 @@ def _three_arguments(client: object) -> None:
         inspect.signature(client).bind([], iter(()), 1)
     except TypeError as error:
         raise TypeError(
-            f"a client is called with addresses, operations and the most calls in flight: {error}"
+            f"a client is called with addresses, requests and the most calls in flight: {error}"
         ) from None
 
 
 def _is_stub(client: Client) -> bool:
-    """Whether the client, given no operation, returns that it is not attempted."""
+    """Whether the client, given no request, returns that it is not attempted."""
     try:
         return isinstance(client(["127.0.0.1:1", "127.0.0.1:2"], iter(()), 1), NotAttempted)
     except Exception:

@@ -1,85 +1,22 @@
-"""Lesson 15: how much a change can bring, and a client with two servers, one of which fails."""
+"""Lesson 15: a client with two servers, which fail in four ways: judged by real calls."""
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import grpc
-from hypothesis import strategies as st
 
-from kvstore.client.messages import Operation, update
+from kvstore.client.messages import update
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import Requests, Sender
-from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import served
 from kvstore.course.lessons.lesson_15.capstone import patient
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
-
-
-def most_gain(most_per_s: Mapping[str, float], widened: str) -> float:
-    """How many times the throughput at most, once this station is as wide as you like."""
-    before_per_s = min(most_per_s.values())
-    after_per_s = min(per_s for name, per_s in most_per_s.items() if name != widened)
-    return after_per_s / before_per_s
-
-
-def _drawn(rates: list[int], place: int) -> dict[str, Any]:
-    names = ("calls in flight", "pool", "lock", "disk", "processor")
-    most_per_s = {name: float(10 * rate) for name, rate in zip(names, rates, strict=False)}
-    return {"most_per_s": most_per_s, "widened": list(most_per_s)[place % len(most_per_s)]}
-
-
-INPUTS = st.builds(_drawn, st.lists(st.integers(1, 40), min_size=2, max_size=5), st.integers(0, 4))
-"""Two to five stations, and any of them is widened: also one that does not bind."""
-
-MOST_GAIN = Exercise(
-    id="15.most_gain",
-    title="What one change can bring",
-    hints=(
-        "The throughput now is the smallest of all bounds.",
-        "After the change it is the smallest bound of the other stations.",
-        "Divide the second by the first. A station that does not bind gives 1 without any `if`.",
-    ),
-    reference=most_gain,
-    judge=Drawn(
-        most_gain,
-        INPUTS,
-        mistakes=(
-            (
-                "The widest station never limits anything: which one binds next?",
-                lambda most_per_s, widened: max(most_per_s.values()) / min(most_per_s.values()),
-            ),
-            (
-                "That is the throughput afterwards. How many times the one before is it?",
-                lambda most_per_s, widened: min(v for k, v in most_per_s.items() if k != widened),
-            ),
-            (
-                "Upside down: divide the throughput afterwards by the one before.",
-                lambda most_per_s, widened: (
-                    min(most_per_s.values()) / min(v for k, v in most_per_s.items() if k != widened)
-                ),
-            ),
-            (
-                "You widen the bottleneck. But the station that is widened may be another one.",
-                lambda most_per_s, widened: (
-                    sorted(most_per_s.values())[1] / sorted(most_per_s.values())[0]
-                ),
-            ),
-        ),
-        right="The bound of the next station over the bound of the bottleneck: more than this no "
-        "change of one station can bring.",
-    ),
-)
-
-
-# ---- lesson 15 client ---------------------------------------------------------------------------
-# A client with two servers, of which one stalls or goes away: judged by real calls.
-
 
 COUNT, IN_FLIGHT, TIMEOUT_S = 40, 4, 0.3
 """Operations of a check, the most in flight, and the time after which a call is sent again.
@@ -93,9 +30,14 @@ BREAKS_AFTER = 4
 """Calls that arrive before a server breaks."""
 SERVICE_S = 0.002
 ATTEMPTS: Final = 10
-"""The most attempts of one operation that the exercise allows."""
+"""The most attempts of one request that the exercise allows."""
 FAILURES: Final = [status for status in grpc.StatusCode if status.name not in ("OK", "CANCELLED")]
 """The statuses with which a failing server ends its calls, in turn."""
+SLOW_S, SLOW_PHASE_S = 0.9, 4.0
+"""What both servers need for a call in their slow phase, three times the time-out, and how long the
+phase lasts."""
+MOST_WHEN_SLOW: Final = 6
+"""Attempts of one request in the slow phase: with time-outs that double there are three or four."""
 LONG_S: Final = 60.0
 """A time for calls that is not over during the check."""
 FULL_S, SETTLE_S = 5.0, 0.1
@@ -109,12 +51,13 @@ class _Trial:
         self.answered: Counter[bytes] = Counter()
         self.attempts = [Counter[bytes](), Counter[bytes]()]
         self.most_waiting = 0
-        """The most operations that had arrived and had no answer."""
+        """The most requests that had arrived and had no answer."""
         self.most_ahead = 0
-        """The most operations that were taken beyond those that may be in flight."""
+        """The most requests that were taken beyond those that may be in flight."""
         self.taken: Callable[[], int] = lambda: 0
-        """How many operations the client has taken."""
+        """How many requests the client has taken."""
         self.fault = fault
+        self.slow_until_s = time.monotonic() + SLOW_PHASE_S
         self.broken = threading.Event()
         self.released = threading.Event()
         self._in_flight = in_flight
@@ -137,6 +80,9 @@ class _Trial:
         self.arrive(number, key)
         if number == 0 and self.fault == "stall" and self.broken.is_set():
             self.released.wait()
+        if self.fault == "slow":
+            left_s = self.slow_until_s - time.monotonic()
+            self.released.wait(max(0.0, min(SLOW_S, left_s)))
         fails = self.broken.is_set() and (
             self.fault == "both" or (number, self.fault) == (0, "fails")
         )
@@ -154,11 +100,11 @@ class _Trial:
                 self._waiting.discard(key)
 
     def _hold_the_first(self) -> None:
-        """Hold calls until all places are taken; then look for a call or an operation too many."""
+        """Hold calls until all permits are taken; then look for a call or a request too many."""
         with self.changed:
             self.changed.wait_for(lambda: len(self._waiting) >= self._in_flight, FULL_S)
             self.changed.wait_for(lambda: len(self._waiting) > self._in_flight, SETTLE_S)
-            # Another thread may have answered meanwhile: each answer frees a place.
+            # Another thread may have answered meanwhile: each answer frees a permit.
             places = self._in_flight + self.answered.total()
             self.most_ahead = max(self.most_ahead, self.taken() - places)
 
@@ -208,49 +154,71 @@ def _judge_client(client: Any) -> Verdict:
             return not_yet(problem)
     for fault in ("stall", "goes", "fails"):
         trial = _Trial(fault)
-        operations = [update(b"item-%d" % n, b"value") for n in range(COUNT)]
+        wanted = [update(b"item-%d" % n, b"value").request for n in range(COUNT)]
         with _two_servers(trial) as addresses:
             began_s = time.perf_counter()
-            client(addresses, iter(operations), IN_FLIGHT, TIMEOUT_S)
+            client(addresses, iter(wanted), IN_FLIGHT, TIMEOUT_S)
             lasted_s = time.perf_counter() - began_s
-            if problem := _problem(trial, operations, lasted_s):
+            if problem := _problem(trial, wanted, lasted_s):
                 return not_yet(problem)
-    if problem := _no_server_left(client):
-        return not_yet(problem)
+    for last in (_both_slow, _no_server_left):
+        if problem := last(client):
+            return not_yet(problem)
     return passed(
-        "Every operation was answered, although one server stalled, and then one went away. What "
-        "you have paid is a second attempt for some of them."
+        "Every request was answered, although one server stalled, one went away, and both were "
+        "slow for a while. What you have paid is a second or third attempt for some of them."
     )
 
 
 def _without_a_fault(client: Any, in_flight: int) -> str:
-    """Both servers answer, the first calls when all places are taken: one attempt for each."""
+    """Both servers answer, the first calls when all permits are taken: one attempt for each."""
     trial = _Trial("none", in_flight)
-    wanted = [update(b"item-%d" % n, b"value") for n in range(COUNT)]
-    operations = Requests(wanted)
-    trial.taken = lambda: operations.count
+    requests = Requests(update(b"item-%d" % n, b"value").request for n in range(COUNT))
+    trial.taken = lambda: requests.count
     with _two_servers(trial) as addresses:
-        client(addresses, operations, in_flight, LONG_S)
+        client(addresses, requests, in_flight, LONG_S)
     if trial.most_waiting > in_flight:
         return _too_many(trial.most_waiting, in_flight)
     if trial.most_ahead > 1:
         return (
-            f"{trial.most_ahead} operations were taken that had no place, with in_flight = "
-            f"{in_flight}: take the next one from the iterator when its place is nearly there. In "
-            "an open loop it waits until the operation is due."
+            f"{trial.most_ahead} requests were taken that had no permit, with in_flight = "
+            f"{in_flight}: take the next one from the iterator when its permit is nearly there. In "
+            "an open loop it waits until the request is due."
         )
     attempts = [key for counter in trial.attempts for key in counter.elements()]
     if len(attempts) > COUNT:
         return (
-            f"{len(attempts)} calls for {COUNT} operations, and no call failed: send an operation "
+            f"{len(attempts)} calls for {COUNT} requests, and no call failed: send a request "
             "to one server, and to the other one only after its call has failed."
         )
     if lost := COUNT - len(trial.answered):
-        return f"{lost} of {COUNT} operations were never sent, although no server failed."
+        return f"{lost} of {COUNT} requests were never sent, although no server failed."
     if trial.most_waiting < in_flight:
         return (
-            f"in_flight was {in_flight}, and at most {trial.most_waiting} operations were in "
+            f"in_flight was {in_flight}, and at most {trial.most_waiting} requests were in "
             "flight. Send the next one without waiting for the reply: `future` does not wait."
+        )
+    return ""
+
+
+def _both_slow(client: Any) -> str:
+    """Both servers need longer than the time-out for a while: attempts must not pile up."""
+    trial = _Trial("slow")
+    wanted = [update(b"item-%d" % n, b"value").request for n in range(IN_FLIGHT)]
+    with _two_servers(trial) as addresses:
+        client(addresses, iter(wanted), IN_FLIGHT, TIMEOUT_S)
+    if (most := _most(trial)) > MOST_WHEN_SLOW:
+        return (
+            f"both servers were slow for {SLOW_PHASE_S:g} s, and your client sent one request"
+            f" {most} times: a storm. Each attempt is work for a server that is slow already, and"
+            " one with the same time-out ends as the last one did. Let each further attempt take"
+            " twice as long."
+        )
+    if lost := sum(not trial.answered[each.key] for each in wanted):
+        return (
+            f"both servers were slow for {SLOW_PHASE_S:g} s, with {SLOW_S:g} s for each call, and"
+            f" {lost} of {IN_FLIGHT} requests were lost. Let each further attempt take twice as"
+            " long."
         )
     return ""
 
@@ -259,16 +227,16 @@ def _no_server_left(client: Any) -> str:
     """Both servers fail from the first call on: the client must give up, and return."""
     trial = _Trial("both")
     trial.broken.set()
-    operations = [update(b"item-%d" % n, b"value") for n in range(IN_FLIGHT)]
+    wanted = [update(b"item-%d" % n, b"value").request for n in range(IN_FLIGHT)]
     with _two_servers(trial) as addresses:
-        sender = Sender(client, (addresses, iter(operations), IN_FLIGHT, TIMEOUT_S))
+        sender = Sender(client, (addresses, iter(wanted), IN_FLIGHT, TIMEOUT_S))
         until_s = time.monotonic() + FULL_S
         while not sender.returned and time.monotonic() < until_s and _most(trial) <= 2 * ATTEMPTS:
             time.sleep(0.01)
         most = _most(trial)
         if most > ATTEMPTS:
             return (
-                f"both servers failed each call, and your client sent one operation {most} times or"
+                f"both servers failed each call, and your client sent one request {most} times or"
                 f" more: give it up after {ATTEMPTS} attempts at most."
             )
         if not sender.returns(FULL_S):
@@ -277,7 +245,7 @@ def _no_server_left(client: Any) -> str:
 
 
 def _most(trial: _Trial) -> int:
-    """Return the attempts of the operation that was sent most often."""
+    """Return the attempts of the request that was sent most often."""
     first, second = trial.attempts
     with trial.changed:
         return max((first + second).values(), default=0)
@@ -285,26 +253,26 @@ def _most(trial: _Trial) -> int:
 
 def _too_many(most: int, in_flight: int) -> str:
     return (
-        f"{most} operations were open at once, and in_flight was {in_flight}. Acquire a place "
-        "before the first attempt, and keep it until the operation is answered."
+        f"{most} requests were open at once, and in_flight was {in_flight}. Acquire a permit "
+        "before the first attempt, and keep it until the request is answered."
     )
 
 
-def _problem(trial: _Trial, operations: Sequence[Operation], lasted_s: float) -> str:
+def _problem(trial: _Trial, requests: Sequence[Any], lasted_s: float) -> str:
     first, second = trial.attempts
-    lost = [each.key for each in operations if not trial.answered[each.key]]
+    lost = [each.key for each in requests if not trial.answered[each.key]]
     again = [key for key, count in first.items() if count > 1 and not second[key]]
     if not lost and trial.most_waiting > IN_FLIGHT:
         return _too_many(trial.most_waiting, IN_FLIGHT)
     if trial.fault == "stall" and again:
         return (
-            f"{len(again)} operations were sent again to the server that stalled, and never to the "
+            f"{len(again)} requests were sent again to the server that stalled, and never to the "
             "other one. Use another stub for the next attempt."
         )
     if trial.fault == "stall" and lost:
         return (
-            f"One server stalled, and {len(lost)} operations ended with DEADLINE_EXCEEDED. Send "
-            "such an operation again, in the callback of the call that failed."
+            f"One server stalled, and {len(lost)} requests ended with DEADLINE_EXCEEDED. Send "
+            "such a request again, in the callback of the call that failed."
         )
     if trial.fault == "stall" and lasted_s >= PATIENCE_S:
         return (
@@ -313,12 +281,12 @@ def _problem(trial: _Trial, operations: Sequence[Operation], lasted_s: float) ->
         )
     if trial.fault == "fails" and lost:
         return (
-            f"One server ended its calls with many different statuses, and {len(lost)} operations"
-            " were lost. Whatever is not OK has failed: send the operation again."
+            f"One server ended its calls with many different statuses, and {len(lost)} requests"
+            " were lost. Whatever is not OK has failed: send the request again."
         )
     if lost:
         return (
-            f"One server went away, and {len(lost)} operations were lost. Their calls ended with "
+            f"One server went away, and {len(lost)} requests were lost. Their calls ended with "
             "UNAVAILABLE: send them again, too."
         )
     return ""
@@ -330,14 +298,15 @@ CLIENT = Exercise(
     hints=(
         "Begin with `bounded` of lesson 03: acquire, send with `future`, release in the callback.",
         "Make one stub for each address, and give each call `timeout=timeout_s`.",
-        "In the callback, look at `call.code()`. If it is not OK, do not release the place: send "
-        "the same operation again with the stub of the other address.",
-        "Write a function `send(operation, attempt)`; its callback calls `send` again. Give up "
-        "after a few attempts, and release the place then.",
+        "In the callback, look at `call.code()`. If it is not OK, do not release the permit: send "
+        "the same request again with the stub of the other address.",
+        "Write a function `send(request, attempt)`; its callback calls `send` again. Give up "
+        "after a few attempts, and release the permit then.",
     ),
     reference=patient,
     judge=_judge_client,
     may_return_none=True,
     may_pause=True,
     timeout_s=60.0,
+    kept="clients.patient",
 )

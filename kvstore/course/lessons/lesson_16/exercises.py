@@ -1,12 +1,15 @@
-"""Lesson 16: the knee from a few measured levels, and a search for the highest rate."""
+"""Lesson 16: the knee of an unknown service, and the p99 that its users will see."""
 
-import math
+import heapq
+import itertools
+import random
+import statistics
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from kvstore.course.exercises import Exercise
+from kvstore.course.exercises import Exercise, Verdict, expect, near, passed
 from kvstore.course.exercises.grading import Drawn
 
 Levels = Sequence[tuple[int, float, float]]
@@ -20,13 +23,22 @@ def knee(levels: Levels) -> float:
     return min(row[2] for row in levels) * max(row[1] for row in levels)
 
 
-LEVELS = st.lists(
-    st.tuples(st.integers(1, 1000), st.integers(1, 20_000).map(float)),
-    min_size=1,
-    max_size=30,
-    unique_by=lambda row: row[0],
-).map(lambda rows: [(n, per_s, n / per_s) for n, per_s in rows])
-"""Levels as a closed loop without think time has them: N = X·R."""
+def _service(drawn: tuple[int, int, int, list[int]]) -> list[tuple[int, float, float]]:
+    """Return levels of a pool, beside a delay: N = 1, some others, and one far above the knee."""
+    work_ms, delay_ms, workers, others = drawn
+    alone_s, ceiling = (work_ms + delay_ms) / 1000, 1000 * workers / work_ms
+    last = 4 * round(alone_s * ceiling + 1)
+    rows = []
+    for n in sorted({last, 1, *others}, key=lambda n: (n * 7919) % 101):  # in any order
+        per_s = min(n / alone_s, ceiling)
+        rows.append((n, per_s, n / per_s))
+    return rows
+
+
+LEVELS = st.tuples(
+    st.integers(1, 200), st.integers(0, 50), st.integers(1, 40),
+    st.lists(st.integers(2, 300), max_size=6),
+).map(_service)  # fmt: skip
 KNEE = Exercise(
     id="16.knee",
     title="The knee of an unknown service",
@@ -55,152 +67,106 @@ KNEE = Exercise(
                 lambda levels: max(row[2] for row in levels) * max(row[1] for row in levels),
             ),
             (
-                "The rows come in any order, and the first one need not be the fastest. Take the "
-                "minimum.",
-                lambda levels: levels[0][2] * max(row[1] for row in levels),
-            ),
-            (
                 "The rows come in any order. Take the minimum of R and the maximum of X.",
                 lambda levels: levels[0][2] * levels[-1][1],
             ),
             (
                 "Do not round: the two bounds meet between whole numbers.",
-                lambda levels: float(
-                    math.ceil(min(row[2] for row in levels) * max(row[1] for row in levels))
-                ),
-            ),
-            (
-                "X times R of one row is the number of calls in flight in that run: Little's law.",
-                lambda levels: max(row[1] * row[2] for row in levels),
+                lambda levels: float(round(knee(levels))),
             ),
             (
                 "You divide by the time. N* = (D + Z) times the ceiling.",
                 lambda levels: max(row[1] for row in levels) / min(row[2] for row in levels),
             ),
         ),
-        right="N* = (D + Z)·X_max. D + Z is the shortest R, and X_max the highest X.",
+        right="N* = (D + Z)·X_max. D + Z is the time of a call alone, and X_max the highest X.",
     ),
+    kept="laws.knee",
 )
 
-# 16.highest_rate ------------------------------------------------------------------------------
+# 16.p99 ---------------------------------------------------------------------------------------
 
 
-def highest_rate(meets: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the highest rate that meets the objective, by bisection: `low` does, `high` not."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        if meets(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+def p99_at(rate_per_s: float, work_s: Sequence[float], workers: int, calls: int = 5_000) -> float:
+    """Return the p99 of the response times of random arrivals at a pool, in seconds."""
+    gaps_s = (random.expovariate(rate_per_s) for _ in range(calls))
+    free_s, times_s = [0.0] * workers, []
+    for at_s, work in zip(
+        itertools.accumulate(gaps_s), random.choices(work_s, k=calls), strict=True
+    ):
+        done_s = max(at_s, free_s[0]) + work
+        heapq.heapreplace(free_s, done_s)
+        times_s.append(done_s - at_s)
+    return sorted(times_s)[int(0.99 * calls)]
 
 
-class TooManySteps(RuntimeError):
-    """Many more runs were made than a bisection needs."""
+WORK_S: Final = 0.020
+WIDE: Final = 1.5
+"""Means of so many answers at random arrivals differ by less than this factor."""
 
 
-class Service:
-    """A service that meets its objective up to a rate, and counts the runs against it."""
-
-    def __init__(self, limit: int, low: int, high: int) -> None:
-        self.limit, self.low, self.high = limit, low, high
-        self.budget = 10 + 3 * math.ceil(math.log2(max(2, high - low)))
-        self.runs = 0
-
-    def __call__(self, rate_per_s: int) -> bool:
-        """Return whether a run at this rate meets the objective. Raises `TooManySteps`."""
-        if self.runs == self.budget:
-            raise TooManySteps(
-                f"more than {self.budget} runs from {self.low} to {self.high}: each run takes"
-                " seconds, so halve the interval with each of them"
-            )
-        if not self.low <= rate_per_s <= self.high:
-            raise ValueError(
-                f"a run at {rate_per_s} calls/s lies outside {self.low} to {self.high}"
-            )
-        self.runs += 1
-        return rate_per_s <= self.limit
-
-    def __repr__(self) -> str:
-        return f"a service that meets it up to {self.limit}"
-
-
-SERVICES = (
-    st.tuples(st.integers(1, 500), st.integers(1, 500), st.integers(0, 500))
-    .map(lambda drawn: (drawn[0], drawn[0] + drawn[1], drawn[0] + drawn[2] % drawn[1]))
-    .map(lambda drawn: (Service(drawn[2], drawn[0], drawn[1]), drawn[0], drawn[1]))
-)
-
-
-def _bisect(
-    meets: Callable[[int], bool], low: int, high: int, *, gap: int = 1, answer: str = "low"
-) -> Any:
-    while high - low > gap:
-        middle = (low + high) // 2
-        if meets(middle):
-            low = middle
-        else:
-            high = middle
-    return {"low": low, "high": high, "middle": (low + high) / 2}[answer]
-
-
-def _skipping(meets: Callable[[int], bool], low: int, high: int) -> int:
-    while high - low > 1:
-        middle = (low + high) // 2
-        if meets(middle):
-            low = middle + 1
-        else:
-            high = middle - 1
-    return low
+def _judge_p99(answer: Callable[..., Any]) -> Verdict:
+    quiet = answer(0.1, [WORK_S], 8, 300)
+    expect(
+        isinstance(quiet, int | float) and not isinstance(quiet, bool),
+        f"Return one time in seconds, got {quiet!r:.60}.",
+    )
+    expect(
+        near(quiet, WORK_S, 1e-6),
+        f"one call in ten seconds finds 8 workers free: its response time is its work, {WORK_S} s,"
+        f" and you return {quiet:.6g}.",
+    )
+    rare = answer(0.1, [0.010] * 49 + [5.0], 8, 3_000)
+    expect(
+        near(rare, 5.0, 1e-6),
+        f"one call of 50 works for 5 s, the others for 0.01 s, and none waits. That call is beyond"
+        f" the 98th percentile, so the p99 is 5 s, and you return {rare:.6g}: draw the work of each"
+        " call from the list, and take the p99 of the response times.",
+    )
+    busy = [answer(0.8 * 4 / WORK_S, [WORK_S], 4, 4_000) for _ in range(12)]
+    expect(
+        len(set(busy)) > 1,
+        f"each run of 4,000 calls has a p99 of exactly {busy[0]:.6g} s: each needs arrivals of its"
+        " own. Draw the gaps anew in each call of your function, and set no seed.",
+    )
+    mean, expected = (statistics.fmean(each) for each in (busy, _reference(4)))
+    alone = statistics.fmean(_reference(1))
+    why = f"160 calls/s, 4 workers, 20 ms of work: the p99 is about {expected:.3f} s, and yours"
+    expect(
+        mean < 0.5 * alone or mean > WIDE * alone,
+        f"{why} {mean:.3f} s: that is one worker. Pass `workers` on.",
+    )
+    expect(
+        mean < WIDE * expected,
+        f"{why} {mean:.3f} s: too many calls come at once. Are the arrivals the running sum of the"
+        " gaps, in seconds?",
+    )
+    expect(
+        mean > expected / WIDE,
+        f"{why} {mean:.3f} s: too little waits. Are the gaps random, with a mean of 1 / rate_per_s,"
+        " and is it the p99 of all calls?",
+    )
+    return passed(
+        "Random arrivals, drawn work, first come first served. Each run has another p99, and that"
+        " spread is the interval of your prediction."
+    )
 
 
-def _once(meets: Callable[[int], bool], low: int, high: int) -> int:
-    middle = (low + high) // 2
-    return middle if meets(middle) else low
+def _reference(workers: int) -> list[float]:
+    return [p99_at(0.8 * 4 / WORK_S, [WORK_S], workers, 4_000) for _ in range(12)]
 
 
-HIGHEST_RATE = Exercise(
-    id="16.highest_rate",
-    title="The highest rate that meets an objective",
+P99 = Exercise(
+    id="16.p99",
+    title="The p99 of random arrivals",
     hints=(
-        "What does one run in the middle of the interval say about all other rates?",
-        "If the middle meets the objective, it becomes the new `low`, else the new `high`.",
-        "Loop while `high - low > 1`. Then return `low`.",
+        "Three lists of the same length: arrivals, work, response times.",
+        "`itertools.accumulate` turns gaps into arrivals. `random.choices(work_s, k=calls)` draws"
+        " the work.",
+        "`sorted(times_s)[int(0.99 * calls)]` is the p99.",
     ),
-    reference=highest_rate,
-    judge=Drawn(
-        highest_rate,
-        SERVICES,
-        mistakes=(
-            (
-                "That is the lowest rate that fails. Return the highest one that meets the "
-                "objective.",
-                lambda meets, low, high: _bisect(meets, low, high, answer="high"),
-            ),
-            (
-                "That is the mean of the last two rates, and no run was made at it. Return the "
-                "lower of the"
-                " two: it met the objective.",
-                lambda meets, low, high: _bisect(meets, low, high, answer="middle"),
-            ),
-            (
-                "You stop while a rate between the two is untried: go on until they differ by 1.",
-                lambda meets, low, high: _bisect(meets, low, high, gap=2),
-            ),
-            (
-                "After a run at `middle` that met the objective, `middle` itself is the best rate "
-                "so far:"
-                " keep it in the interval.",
-                _skipping,
-            ),
-            ("One run leaves half of the interval unknown: repeat it in a loop.", _once),
-            ("You made no run. Call `meets(rate)`.", lambda meets, low, high: low),
-            (
-                "That is the rate below `high`, whatever the service does. Call `meets(rate)`.",
-                lambda meets, low, high: high - 1,
-            ),
-        ),
-        right="Each run halves the interval, so 10 runs find one rate in 1,000.",
-    ),
+    reference=p99_at,
+    judge=_judge_p99,
+    timeout_s=60.0,
+    kept="laws.p99_at",
 )

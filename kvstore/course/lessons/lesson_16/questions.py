@@ -1,34 +1,58 @@
 """What lesson 16 asks."""
 
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.load_test import Calibration
-from kvstore.measure import Run
+from kvstore.model import Prediction
+
+READ_S: Final = 0.010
+"""Seconds that the store of the learner sleeps in a read, at least."""
 
 
-def few(run: Run, seen: Calibration) -> float:
-    """The throughput of the run, in calls/s."""
-    return run.answered_per_s
+def p99_s(calls: pd.DataFrame, simulated: Sequence[float]) -> float:
+    """Return the p99 of the latency of a run, in seconds; cut calls count with what they took."""
+    return float(calls.latency_s.quantile(0.99))
+
+
+def _ensemble(calls: pd.DataFrame, simulated: Sequence[float]) -> Prediction:
+    ends = statistics.quantiles(simulated, n=20)
+    return Prediction(
+        statistics.median(simulated),
+        "s",
+        f"the median of {len(simulated)} simulated runs of this length, and 90 % of them",
+        interval=(ends[0], ends[-1]),
+    )
+
+
+def rate_per_s(found: Mapping[str, Any], simulated: Sequence[float]) -> float:
+    """Return the rate that a search of `rpcload` says, in calls/s; 0 if it says none."""
+    return float(found["rate_per_s"])
 
 
 PREDICTIONS = (
     PredictionQuestion(
-        "16.few",
-        "3 calls in flight: how many calls per second?",
-        measured=few,
-        model=lambda run, seen: seen.closed_loop(run.in_flight),
-    ),
-    PredictionQuestion(
-        "16.many",
-        "24 calls in flight: how many calls per second?",
-        measured=few,
-        model=lambda run, seen: seen.closed_loop(run.in_flight),
-        main=True,
+        "16.open",
+        "95 % of these calls per second, from users who do not wait for each other: the p99?",
+        unit="s",
+        measured=p99_s,
+        model=_ensemble,
     ),
     PredictionQuestion(
         "16.rate",
-        "What is the highest arrival rate at which the p99 meets the objective?",
-        measured=lambda found, seen: found.rate_per_s,
-        model=lambda found, seen: seen.ceiling_per_s,
+        "What is the highest arrival rate that meets the objective?",
+        measured=rate_per_s,
+        model=lambda found, simulated: Prediction(
+            simulated[1],
+            "calls/s",
+            "where the median p99 of simulated runs meets the limit, with N* workers that reach the"
+            " ceiling together; the interval is that of single runs",
+            interval=(simulated[0], simulated[2]),
+        ),
+        main=True,
     ),
 )
 

@@ -11,6 +11,7 @@ import time
 import grpc
 
 from my_code import kvstore_pb2 as pb
+from my_code.kvstore_pb2_grpc import KeyValueServiceStub
 
 
 def method_of(stub, request):
@@ -190,3 +191,30 @@ async def hedged(first, second, request, after_s):
     for call in waiting:
         call.cancel()
     return done.pop().result()
+
+
+# The course's version: yours takes its place when it has passed its check.
+def patient(addresses, requests, in_flight, timeout_s=1.0):
+    """Send a request again, to the other address, when its call fails; wait longer each time."""
+    channels = [grpc.insecure_channel(address) for address in addresses]
+    stubs = [KeyValueServiceStub(channel) for channel in channels]
+    free = threading.Semaphore(in_flight)
+
+    def send(request, number, attempt=0):
+        method = method_of(stubs[number % len(stubs)], request)
+        call = method.future(request, timeout=timeout_s * 2**attempt)
+        call.add_done_callback(lambda call: ended(call, request, number, attempt))
+
+    def ended(call, request, number, attempt):
+        if call.code() is grpc.StatusCode.OK or attempt == 4:
+            free.release()
+        else:
+            send(request, number + 1, attempt + 1)
+
+    for number, request in enumerate(requests):
+        free.acquire()
+        send(request, number)
+    for _ in range(in_flight):
+        free.acquire()
+    for channel in channels:
+        channel.close()

@@ -1,7 +1,7 @@
 """A small service that is not the course's: four methods, one for each kind, and reflection.
 
-It uses nothing of ours but the start of a process. As a program, `python -m` with its name, it
-prints its address and serves until its input ends. It is made with gRPC's generic handlers, so no
+It uses nothing of ours but the start of a process. As a program it prints its address, and serves
+until its input ends. It is made with gRPC's generic handlers, so no
 code is generated for it. A pool of workers does the work of each greeting.
 """
 
@@ -19,7 +19,7 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_reflection.v1alpha import reflection
 
-from kvstore.subprocesses import child
+from kvstore.subprocesses import process
 
 SERVICE = "greeter.v1.Greeter"
 THREADS = 128
@@ -121,11 +121,11 @@ def greeter(**settings: Any) -> Iterator[Greeter]:
     flags = [
         f"--{name.replace('_', '-')}={value}" for name, value in settings.items() if value != ""
     ]
-    with child("kvstore.course.lessons.lesson_16.greeter", flags) as process:
-        address = process.first_line(START_S)
+    with process([sys.executable, __file__, *flags]) as child:
+        address = child.first_line(START_S)
         if not address:
-            raise RuntimeError(f"the greeter did not start: {process.error_text()}")
-        yield Greeter(address, process.pid)
+            raise RuntimeError(f"the greeter did not start: {child.error_text()}")
+        yield Greeter(address, child.pid)
 
 
 def main() -> None:
@@ -159,10 +159,7 @@ def main() -> None:
         port = server.add_secure_port("127.0.0.1:0", credentials)
     server.start()
     print(f"127.0.0.1:{port}", flush=True)
-    if __name__ == "__main__" and sys.stdin.isatty():
-        sys.stdin.readline()
-        return
-    server.wait_for_termination()
+    sys.stdin.read()
 
 
 if __name__ == "__main__":
