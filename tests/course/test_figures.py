@@ -194,7 +194,6 @@ ROWS = [
      "window 2: 3 dots at (20, 0), (30, 2), (40, 3)", "t · window / D: a line"),
     (partial(lesson_05.stored_and_committed, COPY),
      "in order: 2 dots at (30, 1), (40, 3)", "early, waits: 1 dot at (20, 2)"),
-    (partial(lesson_05.arrivals, {"one": [0.0, 0.5], "two": [0.1, 0.2]}), "one", "two"),
     (partial(lesson_06.side_by_side, {"1a": ONE, "1b": MANY}, {"1a": MANY, "1b": MANY},
              name="ghz"),
      "ours: 2 dots at (23.6, 0), (305, 1)", "ghz: 2 dots at (305, 0), (305, 1)", "× 12.9; × 1"),  # noqa: RUF001

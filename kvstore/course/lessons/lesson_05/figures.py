@@ -143,15 +143,3 @@ def reply_order(run: Run, *, most: int = 60) -> Axes:
                 )  # fmt: skip
         ax.set(xlabel="sent as number (call)", ylabel="answered as number (call)")
     return ax
-
-
-def arrivals(streams: Mapping[str, Sequence[float]]) -> Axes:
-    """Draw how many replies had come over time, a line for each stream."""
-    with style.canvas() as ax:
-        for place, (name, came_s) in enumerate(streams.items()):
-            _, colour, _ = style.look(place)
-            ax.step(came_s, range(1, len(came_s) + 1), where="post", color=colour, label=name)
-        ax.set(xlabel="elapsed (s)", ylabel="replies (messages)")
-        ax.set_xlim(left=0)
-        ax.set_ylim(bottom=0)
-    return ax

@@ -1,7 +1,5 @@
 """What lesson 05 and its further lessons ask."""
 
-from collections.abc import Sequence
-
 from kvstore.course.lessons.lesson_05 import batch_ladder
 from kvstore.course.questions import (
     Curve,
@@ -35,25 +33,6 @@ def cost_of(one: Run, large: Run) -> batch_ladder.Cost:
 
 WINDOW_BYTES, REPLY_BYTES = 65_535, 16 * 1024
 """The window with which a stream begins in HTTP/2, and a reply of the further lesson on it."""
-
-
-def replies_per_s(came_s: Sequence[float]) -> float:
-    """Return the rate at which replies came, without the wait for the first one."""
-    return (len(came_s) - 1) / (came_s[-1] - came_s[0])
-
-
-def by_the_window(round_trip_s: float) -> Prediction:
-    """Return W / round trip, in replies/s: what one stream carries with a window of W bytes.
-
-    RFC 9113, section 5.2: a sender may have a window of bytes on their way, until it is granted
-    more.
-    """
-    return Prediction(
-        WINDOW_BYTES / REPLY_BYTES / round_trip_s,
-        "replies/s",
-        f"{WINDOW_BYTES / REPLY_BYTES:.0f} replies in a round trip of {1e3 * round_trip_s:.0f} ms",
-        "flow control",
-    )
 
 
 PREDICTIONS = (
@@ -91,12 +70,10 @@ PREDICTIONS = (
         binds="cpu",
     ),
     # further lessons
-    PredictionQuestion(
+    computed(
         "05.window",
         "A window of 64 KiB, replies of 16 KiB, 50 ms there and back: how many replies/s?",
-        unit="replies/s",
-        measured=lambda came_s, round_trip_s: replies_per_s(came_s),
-        model=lambda came_s, round_trip_s: by_the_window(round_trip_s),
+        "replies/s",
     ),
     computed("05.slow_write", "How many replies come before the reply of the write?", "replies"),
     computed("05.log", "How many seconds does the log take with a window of 16?", "s"),
