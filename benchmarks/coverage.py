@@ -115,7 +115,7 @@ def lessons(quick: bool) -> Iterator[Case]:
 
 def steps(quick: bool) -> Iterator[Case]:
     """Yield each step of the ladder."""
-    for rung in ladder.rungs(ladder.Pace(2, 0.5, 0.3) if quick else ladder.Pace(5, 1.0, 0.5)):
+    for rung in ladder.rungs(ladder.Pace(2, 0.5, 0.3) if quick else ladder.Pace(5, 0.6, 0.4)):
         if rung.interval_per_s is not None:
             yield Case("steps", rung.name, *rung.interval_per_s, rung.measured_per_s)
         if quick:

@@ -67,15 +67,19 @@ def test_the_truth_that_is_searched(rate_per_s, limit_s):
 
 @pytest.mark.slow
 def test_searches_find_the_rate_and_their_intervals_hold_it():
-    """95 % of the rates have a p99 within 20 % of the objective; 18 of 20 intervals hold it."""
+    """95 % of the rates have a p99 within 20 % of the objective, and so many intervals hold it.
+
+    A share of 100 searches is within two standard errors of it.
+    """
     found = [searched(seed) for seed in range(100)]
+    fewest = 0.95 - 2 * math.sqrt(0.95 * 0.05 / len(found))
     stated = [each for each in found if not math.isnan(each.low_per_s + each.high_per_s)]
     held = [each.low_per_s <= TRUTH <= each.high_per_s for each in stated]
 
-    assert 0.95 <= np.mean([LOW <= each.rate_per_s <= HIGH for each in found])
+    assert fewest <= np.mean([LOW <= each.rate_per_s <= HIGH for each in found])
     assert 236 <= np.median([each.rate_per_s for each in found]) <= 246
     assert len(stated) >= 90
-    assert 0.9 <= np.mean(held)
+    assert fewest <= np.mean(held)
     assert max(sum(step.lasted_s for step in each.steps) for each in found) < 165
     assert sum(bool(each.short) for each in found) <= 5
 
