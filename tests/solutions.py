@@ -17,6 +17,7 @@ KEPT = {
     "12_beyond_one_machine": "Kept in my_code/balance.py",
     "13_which_server": "Kept in my_code/balance.py",
     "09_overload": "Kept in my_code/limits.py",
+    "10_retries": "Kept in my_code/limits.py",
     "16_your_own_service": "Kept in my_code/laws.py",
 }
 """The lessons whose runs take the learner's code from `my_code/`, and what their figures name."""
@@ -255,6 +256,26 @@ def p99_at(rate_per_s, work_s, workers, calls=5_000):
         arrivals_s.append(at_s)
     times_s = response_times(arrivals_s, random.choices(work_s, k=calls), workers)
     return sorted(times_s)[int(0.99 * calls)]
+""",
+    },
+    "10_retries": {
+        "do-config": """
+def retry_config(attempts, first_pause_s, tokens, ratio):
+    policy = {
+        "maxAttempts": attempts,
+        "initialBackoff": f"{first_pause_s}s",
+        "maxBackoff": "1s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    }
+    return {
+        "methodConfig": [{"name": [{}], "retryPolicy": policy}],
+        "retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio},
+    }
+""",
+        "do-pause": """
+def full_jitter(failures, first_s, most_s, draw):
+    return min(most_s, first_s * 2 ** (failures - 1)) * draw()
 """,
     },
 }

@@ -3,7 +3,6 @@
 workload     operations, drawn from a seed; calls of any method of any service
 schedule, pacing    operations for one server or several, one by one or in batches; when each is due
 strategies   how many calls are in flight: the functions that the course is about
-overload     a limit that adapts to the latency; retries of refused calls
 recording, measured_channel, measured_channel_aio   channels that record every call; their settings
 client       the channels of one run, and its strategy on them; measured_channel(), without a run
 channel, connections   connecting to the right server; which connection a call takes

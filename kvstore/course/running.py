@@ -118,6 +118,8 @@ def run(
     if isinstance(server, Mapping) and "disk_times" in server:
         server = {"disk_seed": drawn, **server}
     due_times = None
+    if not isinstance(arrivals, str):
+        lasts = {}
     if rate is not None or not isinstance(arrivals, str):
         due_times, opened = _open_loop(rate, arrivals, drawn, **lasts, **options)
         lasts |= opened
@@ -157,7 +159,7 @@ def _open_loop(
 ) -> tuple[list[float], dict[str, Any]]:
     """Return the due times of a run and the options that say how they were made.
 
-    In a shorter mode, a list of due times is cut as the seconds of a run are.
+    A list of due times is sent whole in every mode, as a number of calls is.
     """
     if isinstance(arrivals, str):
         settings: dict[str, Any] = {"rate_per_s": rate, "arrivals": arrivals, "seed": seed}
@@ -167,7 +169,7 @@ def _open_loop(
             raise ValueError("say how long: seconds=10, or seconds=None and calls=1000")
     else:
         whole, settings = iter(arrivals), {"calls": len(arrivals)}
-        duration_s = mode.scaled(max(arrivals, default=1.0) + 1e-9)
+        duration_s = math.inf
         in_order = list(arrivals) == sorted(arrivals) and min(arrivals, default=-1) >= 0
         if rate is not None or not in_order:
             raise ValueError(

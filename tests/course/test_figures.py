@@ -33,7 +33,6 @@ from kvstore.course.lessons.lesson_05 import figures as lesson_05
 from kvstore.course.lessons.lesson_06 import figures as lesson_06
 from kvstore.course.lessons.lesson_07 import figures as lesson_07
 from kvstore.course.lessons.lesson_09 import figures as lesson_09
-from kvstore.course.lessons.lesson_10 import figures as lesson_10
 from kvstore.course.lessons.lesson_13 import figures as lesson_13
 from kvstore.course.lessons.lesson_14 import figures as lesson_14
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover, PutRun, Puts
@@ -214,7 +213,6 @@ ROWS = [
      "predicted: no limit: a level line at 25", "measured: no limit: 1 dot at (20, 13.3)"),
     (partial(lesson_09.memory_in_burst, {"no limit": MANY, "at most 10": ONE}),
      "at most 10: 12 dots from (0, 0)"),
-    (partial(lesson_10.attempts_over_time, [ONE, MANY]), "bounded ×20: 19 dots"),  # noqa: RUF001
     (partial(lesson_13.side_by_side, [0.02, 0.06], 30),
      "server 0: lock, S = 20 ms", "server 1: lock, S = 60 ms"),
     (partial(lesson_14.throughput_by_commit,

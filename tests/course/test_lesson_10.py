@@ -1,27 +1,20 @@
 """Lesson 10: what its exercises accept, the models of its questions, and what grpcio does."""
 
 import dataclasses
-from types import SimpleNamespace
+import random
 
 import grpc
 import made_runs
 import pytest
 
 from kvstore.client import load, measured_channel, strategies, workload
-from kvstore.client.overload import Attempts
 from kvstore.course.lessons.lesson_10 import exercises as lesson_10
-from kvstore.course.lessons.lesson_10 import figures
+from kvstore.course.lessons.lesson_10 import questions as lesson_10_questions
 from kvstore.course.questions import registered
 from kvstore.measure.recorder import Recorder
 from kvstore.server import serving
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
-
-CONFIG = lesson_10.retry_config(4, 0.01, 10, 0.1)
-
-
-# 10.retry_config ------------------------------------------------------------------------------
-
 
 # What grpcio does -----------------------------------------------------------------------------
 
@@ -81,8 +74,6 @@ def test_a_front_gives_up_on_a_slow_back_end(use_asyncio):
 
 # Models of the questions -----------------------------------------------------------------------
 
-BACK = SimpleNamespace(settings=SimpleNamespace(read_delay_s=0.04, threads=4))
-
 
 def storm(*, failing=1.0, attempts=3.0, per_s=70.0):
     """Calls for 6 s; the given share of those due in the last third fails."""
@@ -100,31 +91,28 @@ def storm(*, failing=1.0, attempts=3.0, per_s=70.0):
     )
 
 
-def test_the_model_of_the_storm():
+def test_the_models_of_the_storm_and_of_a_fault_that_lasts():
     late = registered("10.storm")
 
-    assert late.measured(BACK, CONFIG, storm(failing=0.5)) == 50
-    assert late.model(BACK, CONFIG, storm()).value == 100
-    assert late.model(BACK, CONFIG, storm(per_s=20.0)).value == 0
+    assert late.measured(storm(failing=0.5)) == 50
+    assert late.model(storm()).value == 100
+    assert lesson_10_questions.failing_for_long(0.2, 0.1).value == pytest.approx(20)
+    assert lesson_10_questions.failing_for_long(0.2, 0.5).value == pytest.approx(0.16)
 
 
-# ---- tables --------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("failing", "lasts"), [(0.07, True), (0.12, False)])
+def test_a_budget_lasts_while_few_enough_attempts_fail(failing, lasts):
+    """gRPC's tokens, one attempt after the other: the law is f <= r/(1 + r), here 9 %."""
+    draw, left, tokens, retried, calls = random.Random(), 1000.0, 1000.0, 0, 40_000
+    for number in range(calls):
+        for attempt in range(1, 5):
+            failed = draw.random() < failing
+            left = min(tokens, max(0.0, left + (-1 if failed else 0.1)))
+            if not failed:
+                break
+            if left <= tokens / 2 or attempt == 4:
+                break
+            retried += number > calls / 2
 
-
-def test_a_crowd_is_counted_by_how_its_operations_ended():
-    run = made_runs.run_of([(0.0, 0.5, "retrieve")] * 5)
-    tried = [
-        Attempts(1, "OK", 0.1),
-        Attempts(3, "OK", 0.4),
-        Attempts(1, "RESOURCE_EXHAUSTED", 0.1),
-    ]
-    table = figures.crowd_table({"a": run, "b": run}, {"a": tried, "b": tried[:2]})
-
-    assert {
-        "attempts (calls)": 5,
-        "attempts per operation": 1.667,
-        "last operation ended (s)": 0.5,
-        "ended OK (operations)": 2,
-        "ended RESOURCE_EXHAUSTED (operations)": 1,
-    } == dict(table.loc["a"])
-    assert 0 == table.loc["b", "ended RESOURCE_EXHAUSTED (operations)"]
+    assert lasts == (lesson_10_questions.failing_for_long(failing, 0.1).value < failing * 50)
+    assert (retried > 0.5 * failing * calls / 2) == lasts

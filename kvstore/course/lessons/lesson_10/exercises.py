@@ -11,7 +11,6 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client.channel import OPTIONS
-from kvstore.client.overload import full_jitter
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import Puppet, puppet
@@ -259,10 +258,16 @@ RETRY_CONFIG = Exercise(
     reference=retry_config,
     judge=_judge_retry_config,
     timeout_s=40.0,
+    kept="limits.retry_config",
 )
 
 
 # 10.backoff -------------------------------------------------------------------------------------
+
+
+def full_jitter(failures: int, first_s: float, most_s: float, draw: Callable[[], float]) -> float:
+    """Return any part of the pause that doubles, so that callers do not retry together."""
+    return draw() * min(most_s, first_s * 2.0 ** (failures - 1))
 
 
 class _Draw:
@@ -338,4 +343,5 @@ BACKOFF = Exercise(
         right="The pause doubles up to a longest one, and each caller draws any part of it: a "
         "crowd that was refused together comes back one by one.",
     ),
+    kept="limits.full_jitter",
 )

@@ -1,34 +1,22 @@
-"""What lesson 10 and its further lesson ask."""
-
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+"""What lesson 10 asks."""
 
 import numpy as np
 
+from kvstore import numbers
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.measure import Run
 from kvstore.model import Prediction, Station, overload
 from kvstore.protocol import OK
 
-
-def pool(back: Any) -> Station:
-    """Return the station of the back end: its thread pool, with the disk time of a read."""
-    return Station("thread pool", back.settings.read_delay_s, back.settings.threads)
-
-
-def attempts_of(config: Mapping[str, Any]) -> int:
-    """Return the most attempts of one call under a service config."""
-    return int(config["methodConfig"][0]["retryPolicy"]["maxAttempts"])
-
-
-def late_calls(run: Run) -> Any:
-    """Return the records of the calls that were due in the last third of the run."""
-    return run.records[run.records["due_s"] >= 2 / 3 * run.settings["duration_s"]]
+BACK_END = Station("thread pool", 0.080, 4)
+USERS_PER_S = 35.0
+ATTEMPTS = 4
 
 
 def failed_late(run: Run) -> float:
     """Return how many of 100 calls failed, of those that were due in the last third of the run."""
-    late = late_calls(run)
+    due_s = run.records["due_s"]
+    late = run.records[due_s >= 2 / 3 * due_s.max()]
     return 100 * float(np.mean(late["status"] != OK)) if len(late) else float("nan")
 
 
@@ -37,23 +25,19 @@ def counted(run: Run) -> int:
     return int(sum(run.server["operations"].values()))
 
 
-def after_peak(back: Any, config: Mapping[str, Any], run: Run) -> Prediction:
-    """Return how many of 100 late calls fail, from the rate at which late calls were due."""
-    due = late_calls(run)["due_s"]
-    rate_per_s = (len(due) - 1) / float(due.max() - due.min())
-    return overload.failing_in_storm(rate_per_s, attempts_of(config), pool(back))
+def failing_for_long(failing: float, ratio: float, attempts: int = ATTEMPTS) -> Prediction:
+    """Return how many of 100 calls fail while this share of the attempts does, with a budget.
 
-
-class Crowd(NamedTuple):
-    """A run of a crowd of callers, and how many they are."""
-
-    run: Run
-    size: int
-
-    @property
-    def started_at(self) -> str:
-        """When the run began."""
-        return self.run.started_at
+    Each failed attempt costs a token and each other one earns `ratio` of a token. So there are
+    tokens for retries only while f <= (1 - f) ratio.
+    """
+    lasts = failing <= ratio / (1 + ratio)
+    share = numbers.percent(ratio / (1 + ratio))
+    reason = (
+        f"{numbers.percent(failing)} of the attempts fail, and the budget lasts up to {share}: "
+        + (f"a call fails when all {attempts} attempts do" if lasts else "no call is retried")
+    )
+    return Prediction(100 * (failing**attempts if lasts else failing), "calls", reason)
 
 
 PREDICTIONS = (
@@ -61,18 +45,25 @@ PREDICTIONS = (
         "10.storm",
         "Long after the peak: how many of 100 calls fail? (If you say none, write 1.)",
         unit="calls",
-        measured=lambda back, config, run: failed_late(run),
-        model=after_peak,
+        measured=failed_late,
+        model=lambda run: overload.failing_in_storm(USERS_PER_S, ATTEMPTS, BACK_END),
+        main=True,
+    ),
+    PredictionQuestion(
+        "10.lasting_fault",
+        "One attempt in five fails for long; 4 attempts, 10 tokens, a ratio of 0.1: how many of 100"
+        " late calls fail? (If you say none, write 1.)",
+        unit="calls",
+        measured=failed_late,
+        model=lambda run: failing_for_long(0.2, 0.1),
         main=True,
     ),
     PredictionQuestion(
         "10.in_step",
         "All retry after the same pause: how many attempts does the crowd need?",
         unit="attempts",
-        measured=lambda crowd: crowd.run.issued,
-        model=lambda crowd: overload.retries_in_lockstep(
-            crowd.size, crowd.run.server["settings"]["max_concurrent_rpcs"]
-        ),
+        measured=lambda attempts: attempts,
+        model=lambda attempts: overload.retries_in_lockstep(40, 4),
     ),
     computed(
         "10.sent_twice",

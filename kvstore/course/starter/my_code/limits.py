@@ -26,3 +26,25 @@ class Shed(grpc.ServerInterceptor):
         return grpc.unary_unary_rpc_method_handler(
             answer, handler.request_deserializer, handler.response_serializer
         )
+
+
+# The course's version: yours takes its place when it has passed its check.
+def retry_config(attempts, first_pause_s, tokens, ratio):
+    """Return a service config that retries UNAVAILABLE within a budget."""
+    policy = {
+        "maxAttempts": attempts,
+        "initialBackoff": f"{first_pause_s}s",
+        "maxBackoff": "1s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    }
+    return {
+        "methodConfig": [{"name": [{}], "retryPolicy": policy}],
+        "retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio},
+    }
+
+
+# The course's version: yours takes its place when it has passed its check.
+def full_jitter(failures, first_s, most_s, draw):
+    """Return any part of the pause that doubles, so that callers do not retry together."""
+    return draw() * min(most_s, first_s * 2.0 ** (failures - 1))
