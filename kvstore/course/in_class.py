@@ -9,7 +9,6 @@ import ast
 import contextlib
 import functools
 import json
-import sqlite3
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +76,8 @@ def chose(question_id: str, letter: str, first: str) -> None:
 
 
 def _sent(student: "Student", question_id: str, **answer: Any) -> None:
+    import sqlite3
+
     try:
         student.vote(question_id, **answer)
     except (OSError, sqlite3.Error) as error:
@@ -101,6 +102,8 @@ def open_class(*lessons: str, lan: bool = False, browser: bool = True) -> None:
 def offer() -> None:
     """Let a notebook call `join` as the board has it, and send what an earlier one left behind."""
     if shell := get_ipython():
+        import sqlite3
+
         shell.user_ns.setdefault("join", join)
         with contextlib.suppress(OSError, sqlite3.Error):
             if student := _here():
