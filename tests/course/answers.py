@@ -1219,15 +1219,6 @@ def by_create_revision(stub, key, value):
     return stub.Txn(etcd_pb2.TxnRequest(compare=[absent], success=[put], failure=[read])).succeeded
 
 
-@right("14.late_writes")
-def late_by_the_number_that_runs(stalled, nodes):
-    """The chance of each number of running followers, follower by follower."""
-    have = [1.0]
-    for _ in range(nodes - 1):
-        have = np.convolve(have, [stalled, 1 - stalled])
-    return float(1 - (1 - stalled) * sum(have[nodes // 2 :]))
-
-
 # ---- 16: a knee, a p99 --------------------------------------------------------------------------
 
 

@@ -35,7 +35,7 @@ from kvstore.course.lessons.lesson_07 import figures as lesson_07
 from kvstore.course.lessons.lesson_09 import figures as lesson_09
 from kvstore.course.lessons.lesson_13 import figures as lesson_13
 from kvstore.course.lessons.lesson_14 import figures as lesson_14
-from kvstore.course.lessons.lesson_14.etcd_runs import Failover, PutRun, Puts
+from kvstore.course.lessons.lesson_14.etcd_runs import Failover
 from kvstore.course.progress import Question
 from kvstore.course.views import calibration, style, timelines
 from kvstore.measure import Sample
@@ -62,7 +62,6 @@ COPY = pipelining.Replication(
     0,
     "",
 )
-PUTS = Puts((PutRun(1, 40.0, 0.025, 0.02, 1.0, 0.001), PutRun(8, 150.0, 0.05, 0.02, 4.0, 0.001)), 2)
 KILLED = Failover(1.0, 0.1, 100.0, 0.3, (0.35,), (0.1, 0.2, 0.3, 1.5), 0, {}, 1)
 
 
@@ -221,8 +220,6 @@ ROWS = [
               "in groups": lambda n: batching.in_groups(n, fsync_s=0.03)}),
      "predicted: one by one: a level line at 33.3",
      "in groups: a line from (1, 33.3) to (20, 333)"),
-    (partial(lesson_14.puts_by_in_flight, PUTS),
-     "measured: 2 dots at (1, 40), (8, 150)"),
     (partial(lesson_14.acknowledged_over_time, KILLED), "leader killed: an upright line at 0.35"),
     (lock_and_programs, "1/D_max"),
     (two_pools, "N* = 4", "N* = 32"),

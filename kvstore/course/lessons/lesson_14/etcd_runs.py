@@ -20,8 +20,6 @@ import psutil
 from kvstore.client.channel import OPTIONS
 from kvstore.course import progress, rendering
 from kvstore.course.views.style import rounded
-from kvstore.measure import cores
-from kvstore.model import Prediction, batching
 from kvstore.protocol import RETRIEVE
 from kvstore.server import EtcdNotInstalled, etcd_cluster, serving
 from kvstore.server.etcd_nodes import EtcdCluster, EtcdNode, found_etcd
@@ -55,33 +53,12 @@ class Puts:
     """One run for each number in flight."""
 
     runs: tuple[PutRun, ...]
-    cores: int
-
-    def of(self, in_flight: int) -> PutRun:
-        """Return the run with this many puts in flight."""
-        return next(run for run in self.runs if run.in_flight == in_flight)
-
-    def predicted(self, in_flight: int) -> Prediction:
-        """Return the predicted puts per second, from the runs with the fewest in flight.
-
-        One put alone gives the time outside the log, and the fsync is etcd's own count. The cores
-        of the machine serve client and nodes: at most cores / d, where the CPU time d is that of
-        the second run. It falls as more puts share a message, so X may be higher than this.
-        """
-        alone, few = self.runs[:2]
-        return batching.in_groups(
-            in_flight,
-            fsync_s=alone.fsync_s,
-            way_s=max(0.0, alone.residence_s - alone.fsync_s),
-            processor_s=few.cpu_s / self.cores,
-        )
 
     def table(self) -> pd.DataFrame:
-        """Return one row for each run, beside its prediction."""
+        """Return one row for each run."""
         rows = [
             {
                 "in flight": run.in_flight,
-                "predicted (puts/s)": round(self.predicted(run.in_flight).value),
                 "measured (puts/s)": round(run.puts_per_s),
                 "puts per fsync": round(run.puts_per_fsync, 1),
                 "fsync (ms)": round(1e3 * run.fsync_s, 2),
@@ -93,16 +70,12 @@ class Puts:
         return rounded(pd.DataFrame(rows).set_index("in flight"))
 
 
-def puts(in_flight: Sequence[int], *, duration_s: float, closes: str) -> Puts:
-    """Send puts to the leader of three nodes, for each number in flight.
-
-    No prediction is accepted for the question `closes` from now on.
-    """
-    progress.close(closes)
+def puts(in_flight: Sequence[int], *, duration_s: float) -> Puts:
+    """Send puts to the leader of three nodes, for each number in flight."""
     with etcd_cluster() as cluster, _channel(cluster.leader().address) as channel:
         stub = KVStub(channel)
         _put_for(stub, 4, min(0.3, duration_s))
-        return Puts(tuple(_put_run(cluster, stub, n, duration_s) for n in in_flight), cores())
+        return Puts(tuple(_put_run(cluster, stub, n, duration_s) for n in in_flight))
 
 
 def _put_run(cluster: EtcdCluster, stub: KVStub, in_flight: int, duration_s: float) -> PutRun:
@@ -206,88 +179,6 @@ def race(create: Callable[[Any, bytes, bytes], bool], *, clients: int, keys: int
 
 
 # ---- reads ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Reads:
-    """How a follower answers reads of both kinds, with fewer and fewer nodes beside it."""
-
-    linearizable_s: Mapping[str, float | None]
-    """Median seconds of a read, by what runs; None if none was answered."""
-    serializable_s: Mapping[str, float | None]
-    stale: bool
-    """Whether the follower returned an old value when it was paused during the write."""
-
-    def table(self) -> pd.DataFrame:
-        """Return the median of each kind in milliseconds; "no answer" where there was none."""
-        columns = {
-            "linearizable (ms)": self.linearizable_s,
-            "serializable (ms)": self.serializable_s,
-        }
-        return pd.DataFrame(
-            {
-                name: {
-                    state: "no answer" if took_s is None else f"{1e3 * took_s:.2f}"
-                    for state, took_s in found.items()
-                }
-                for name, found in columns.items()
-            }
-        )
-
-
-def reads(*, times: int) -> Reads:
-    """Read from a follower: with all nodes, with the other one paused, and the leader as well."""
-    found: dict[bool, dict[str, float | None]] = {False: {}, True: {}}
-    # A leader that is paused must not be replaced meanwhile: the follower would notice.
-    with etcd_cluster(election_timeout_s=5.0) as cluster:
-        leader = cluster.leader()
-        asked, other = cluster.followers()
-        with _channel(asked.address) as channel, _channel(leader.address) as to_leader:
-            stub, first = KVStub(channel), KVStub(to_leader)
-            first.Put(etcd_pb2.PutRequest(key=b"k", value=b"old"), timeout=DEADLINE_S)
-            for state, pause in (
-                ("all three run", None),
-                ("a follower is paused", other),
-                ("the leader is paused, too", leader),
-            ):
-                if pause is not None:
-                    pause.pause()
-                for serializable, by_state in found.items():
-                    by_state[state] = _median_read_s(stub, serializable, times)
-            for node in (leader, other):
-                node.resume()
-            cluster.wait_until_healthy()
-            stale = _reads_old(cluster.leader(), cluster.followers()[0])
-    return Reads(found[False], found[True], stale)
-
-
-def _median_read_s(stub: KVStub, serializable: bool, times: int) -> float | None:
-    request = etcd_pb2.RangeRequest(key=b"k", serializable=serializable)
-    took_s = []
-    for _ in range(times):
-        began_s = time.perf_counter()
-        try:
-            stub.Range(request, timeout=2.0)
-        except grpc.RpcError:
-            return None
-        took_s.append(time.perf_counter() - began_s)
-    return sorted(took_s)[len(took_s) // 2]
-
-
-def _reads_old(leader: EtcdNode, follower: EtcdNode) -> bool:
-    """Write while the follower is paused, and read from it in the moment when it goes on."""
-    with _channel(leader.address) as to_leader, _channel(follower.address) as channel:
-        first, stub = KVStub(to_leader), KVStub(channel)
-        request = etcd_pb2.RangeRequest(key=b"k", serializable=True)
-        stub.Range(request, timeout=DEADLINE_S)
-        follower.pause()
-        waiting = [stub.Range.future(request, timeout=DEADLINE_S) for _ in range(20)]
-        first.Put(etcd_pb2.PutRequest(key=b"k", value=b"new"), timeout=DEADLINE_S)
-        follower.resume()
-        return any(call.result().kvs[0].value == b"old" for call in waiting)
-
-
-# ---- a leader that is killed -----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -467,8 +358,7 @@ REFERENCE: Final = Puts(
         PutRun(4, 2033, 0.00197, 0.00030, 1.3, 0.00078),
         PutRun(8, 2754, 0.00291, 0.00035, 1.9, 0.00058),
         PutRun(32, 5602, 0.00571, 0.00039, 4.5, 0.00030),
-    ),
-    cores=2,
+    )
 )
 """What `puts` measured on the reference machine."""
 REFERENCE_MACHINE: Final = (

@@ -3,14 +3,11 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import comb
 from typing import Any
 
 import grpc
-from hypothesis import strategies as st
 
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
-from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import served
 from kvstore.v1 import etcd_pb2 as pb
 from kvstore.v1.etcd_pb2 import Compare, PutRequest, RequestOp, TxnRequest
@@ -246,80 +243,4 @@ CREATE_IF_ABSENT = Exercise(
     ),
     reference=create_if_absent,
     judge=_judge_create_if_absent,
-)
-
-# 14.late_writes ---------------------------------------------------------------------------------
-
-
-def late_writes(stalled: float, nodes: int) -> float:
-    """The leader must run, and with it a majority: at least nodes // 2 of the followers."""
-    followers = nodes - 1
-    enough = sum(_exactly(run, followers, 1 - stalled) for run in range(nodes // 2, followers + 1))
-    return 1 - (1 - stalled) * enough
-
-
-def _exactly(count: int, of: int, chance: float) -> float:
-    return comb(of, count) * chance**count * (1 - chance) ** (of - count)
-
-
-def _majority(stalled: float, nodes: int) -> float:
-    return sum(_exactly(down, nodes, stalled) for down in range(nodes // 2 + 1, nodes + 1))
-
-
-LATE_INPUTS = st.fixed_dictionaries(
-    {
-        "stalled": st.integers(0, 20).map(lambda n: n / 20),
-        "nodes": st.sampled_from([1, 3, 5, 7]),
-    }
-)
-
-
-def late_writes_of_followers(stalled: float, nodes: int) -> float:
-    """Return the chance that enough followers run."""
-    followers = nodes - 1
-    return sum(_exactly(run, followers, 1 - stalled) for run in range(nodes // 2, followers + 1))
-
-
-LATE_WRITES = Exercise(
-    id="14.late_writes",
-    title="How often is a write late?",
-    hints=(
-        "When does a write not wait? The leader runs, and enough of the followers do.",
-        "Of n nodes a majority is n // 2 + 1. One of them is the leader, so n // 2 followers must"
-        " run.",
-        "Exactly k of m followers run with the chance comb(m, k) · (1 - p)^k · p^(m - k), with"
-        " `comb` from `math`. Add that up for k = n // 2, ..., m; times 1 - p for the leader.",
-    ),
-    reference=late_writes,
-    judge=Drawn(
-        late_writes,
-        LATE_INPUTS,
-        mistakes=(
-            ("Without a leader any majority would do. Here the leader must be in it.", _majority),
-            (
-                "That is the leader alone. A write also waits when too few followers run.",
-                lambda stalled, nodes: stalled,
-            ),
-            (
-                "So often *any* node stalls. One follower of two may stall, and no write waits.",
-                lambda stalled, nodes: 1 - (1 - stalled) ** nodes,
-            ),
-            (
-                "So often a write does *not* wait.",
-                lambda stalled, nodes: 1 - late_writes(stalled, nodes),
-            ),
-            (
-                "With five nodes, a write waits before *all* followers stall: two of them must "
-                "run.",
-                lambda stalled, nodes: stalled + (1 - stalled) * stalled ** (nodes - 1),
-            ),
-            (
-                "You add two chances that can hold at once. Followers matter only when the leader "
-                "runs.",
-                lambda stalled, nodes: stalled + 1 - late_writes_of_followers(stalled, nodes),
-            ),
-        ),
-        right="With p = 1/4, three nodes are late for 30 % of the writes, and one server for 25 %."
-        " Copies with a leader keep the data. They make a stalled write no rarer.",
-    ),
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from matplotlib.axes import Axes
 
-from kvstore.course.lessons.lesson_14.etcd_runs import Failover, Puts
+from kvstore.course.lessons.lesson_14.etcd_runs import Failover
 from kvstore.course.views import style
 from kvstore.measure import Run
 from kvstore.model import Prediction
@@ -29,25 +29,6 @@ def throughput_by_commit(
                 color=colour, label=f"measured: {name}", zorder=3,
             )  # fmt: skip
         ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (calls/s)")
-        ax.set_xlim(left=0.0)
-        ax.set_ylim(bottom=0.0)
-    return ax
-
-
-def puts_by_in_flight(puts: Puts) -> Axes:
-    """Draw the puts per second of an etcd cluster: dots over the line of the model."""
-    in_flight = [run.in_flight for run in puts.runs]
-    line = range(1, max(in_flight) + 1)
-    with style.canvas(height_in=5.0) as ax:
-        ax.plot(
-            line, [puts.predicted(n).value for n in line], color=style.PREDICTED, zorder=2,
-            label="predicted",
-        )  # fmt: skip
-        ax.plot(
-            in_flight, [run.puts_per_s for run in puts.runs], "o", color=style.MEASURED, zorder=3,
-            label="measured",
-        )  # fmt: skip
-        ax.set(xlabel="in flight, N (puts)", ylabel="throughput, X (puts/s)")
         ax.set_xlim(left=0.0)
         ax.set_ylim(bottom=0.0)
     return ax

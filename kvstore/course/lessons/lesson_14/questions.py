@@ -2,13 +2,10 @@
 
 import numpy as np
 
-from kvstore.course.lessons.lesson_14.etcd_runs import Failover, Puts
+from kvstore.course.lessons.lesson_14.etcd_runs import Failover
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run
 from kvstore.model import Prediction, batching, tail_latency
-
-MANY = 32
-"""Clients of the prediction."""
 
 
 def log_of(lone: Run, pair: Run) -> dict[str, float]:
@@ -19,11 +16,6 @@ def log_of(lone: Run, pair: Run) -> dict[str, float]:
     """
     commit_s = float(np.median(np.diff(pair.records["done_s"])))
     return {"fsync_s": commit_s, "way_s": max(0.0, lone.latency_s(0.5) - commit_s)}
-
-
-def most(puts: Puts) -> int:
-    """Return the largest number of puts in flight."""
-    return max(run.in_flight for run in puts.runs)
 
 
 def _gap(run: Failover) -> Prediction:
@@ -43,13 +35,6 @@ PREDICTIONS = (
         measured=lambda run, lone, pair: run.answered_per_s,
         model=lambda run, lone, pair: batching.in_groups(run.in_flight, **log_of(lone, pair)),
         main=True,
-    ),
-    PredictionQuestion(
-        "14.puts",
-        "32 puts in flight to three nodes of etcd: how many puts per second?",
-        measured=lambda puts: puts.of(MANY).puts_per_s,
-        model=lambda puts: puts.predicted(MANY),
-        binds="cpu",
     ),
     PredictionQuestion(
         "14.gap",
