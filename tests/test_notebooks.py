@@ -10,6 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
+import nbformat
 import pytest
 from greeter import greeter
 from lessons import NOTEBOOKS, texts_of
@@ -155,6 +156,23 @@ def test_what_running_a_lesson_does_not_show(path):
         assert not {"raises-exception", "skip-execution"} & set(cell["metadata"].get("tags", ()))
         # In a formula, two backslashes before a word begin a new line, and the word is shown.
         assert cell["cell_type"] == "code" or not re.search(r"\\\\[a-z]+", source), cell["id"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS)
+def test_a_folded_reason_hides_no_cell_that_runs(path):
+    """JupyterLab hides all cells below a folded heading, up to a heading of its level."""
+    folded, hidden = None, []
+    for cell in nbformat.read(path, 4).cells:
+        if cell.cell_type == "markdown":
+            levels = [len(marks) for marks in re.findall(r"^(#+) ", cell.source, re.MULTILINE)]
+            if cell.metadata.get("jp-MarkdownHeadingCollapsed"):
+                folded = min(levels)
+            elif folded and levels and min(levels) <= folded:
+                folded = None
+        elif folded:
+            hidden.append(cell.id)
+
+    assert hidden == []
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS)

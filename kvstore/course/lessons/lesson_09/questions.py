@@ -102,8 +102,7 @@ def _varied(run: Run) -> Prediction:
         2 * station.most_per_s, int(station.servers), station.demand_s, deadline_s, most
     )
     reason = (
-        f"a simulation: behind {most} calls of work that varies, many end after the deadline; with"
-        " constant work all would be in time"
+        f"a simulation: behind {most} calls of work that varies, about half end after the deadline"
     )
     return Prediction(found, "calls/s", reason, station.name)
 
