@@ -113,7 +113,7 @@ def fast(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_while_a_service_opens_its_process_ends(fast, monkeypatch, tmp_path):
     before = psutil.Process().children()
-    interrupted_after("letter", monkeypatch)
+    interrupted_after("brief", monkeypatch)
     with pytest.raises(KeyboardInterrupt) as kept:
         capstone.open_service("ada", practice=lesson_15.EXAMPLE, folder=tmp_path)
 

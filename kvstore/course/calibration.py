@@ -13,11 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from kvstore import numbers
-from kvstore.client import load, strategies, workload
-from kvstore.course import live, mode, progress, rendering
+from kvstore.course import mode, progress, rendering
 from kvstore.measure import Run, cores
 from kvstore.measure.cpu_cost import price_s
-from kvstore.server import serving
 
 SURE: Final = 0.9
 """The share of runs that a model's interval is meant to hold."""
@@ -72,6 +70,10 @@ class Calibration(rendering.Shown):
 
 def calibrate() -> Calibration:
     """Measure this machine in some 15 s, keep the result beside the progress, and show it."""
+    from kvstore.client import load, strategies, workload  # they take long, and few cells measure
+    from kvstore.course import live
+    from kvstore.server import serving
+
     fast = {"use_asyncio": True, "locking": "per_key", "write_delay_s": 0.0}
     duration_s = mode.scaled(RUN_S)
     delayed, busy = [], []

@@ -10,7 +10,7 @@ from typing import Any, Final
 from IPython.core.getipython import get_ipython
 
 from kvstore.client import workload
-from kvstore.course import alt_text, messages, progress, rendering
+from kvstore.course import messages, progress, rendering
 from kvstore.course.checks import check, hint, solution
 from kvstore.course.comparisons import compare
 from kvstore.course.lessons import LESSONS
@@ -42,9 +42,17 @@ def lesson(name: str) -> None:
     path = messages.notebook_of(name)
     if (shell := get_ipython()) is not None:
         _notice_a_person(shell)
-        shell.events.register("post_execute", alt_text.attach_alt_text)
+        shell.events.register("post_execute", _describe_figures)
     if shell is not None and path is not None:
         _show_symbols(path.stem[:2])
+
+
+def _describe_figures() -> None:
+    """Describe in words what a cell has drawn."""
+    if "matplotlib" in sys.modules:
+        from kvstore.course import alt_text
+
+        alt_text.attach_alt_text()
 
 
 def _show_symbols(number: str) -> None:

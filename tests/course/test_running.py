@@ -289,7 +289,7 @@ def test_a_client_that_waits_by_itself_measures_what_the_run_measures():
 
 def test_random_arrivals_have_the_seed_of_the_run_and_even_ones_have_none():
     due = [
-        list(
+        sorted(
             running.run(clients().send_all, ONE_WORKER, seconds=None, calls=5, **how).records[
                 "due_s"
             ]

