@@ -3,7 +3,7 @@
 import math
 
 from kvstore.course import machine
-from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion, computed
+from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run
 from kvstore.measure.cpu_cost import pace_s, price_s, serial_s
 from kvstore.model import Prediction, Station, bounds
@@ -62,10 +62,12 @@ def second_client(one: Run, two: Run) -> Prediction:
 
 
 PREDICTIONS = (
-    computed(
+    PredictionQuestion(
         "06.at_once",
         "100 connections, ten calls asked for on each: how many calls has the server at once?",
-        "calls",
+        unit="calls",
+        measured=lambda calls: calls,
+        model=lambda calls: Prediction(100.0, "calls", "one stream on each of 100 connections"),
         main=True,
     ),
     Curve(

@@ -82,7 +82,8 @@ PREDICTIONS = (
     ),
     PredictionQuestion(
         "12.moved",
-        "A fifth server beside four: what share of the keys has to move?",
+        "A fifth server joins four, and a key's server is hash % servers: what share of the keys"
+        " gets another server?",
         unit="of the keys",
         measured=moved_share,
         model=lambda before, after: Prediction(
