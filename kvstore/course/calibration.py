@@ -13,12 +13,13 @@ from typing import Any, Final
 import numpy as np
 
 from kvstore import numbers
-from kvstore.course import mode, progress, rendering
+from kvstore.course import mode, progress, questions, rendering
 from kvstore.measure import Run, cores
 from kvstore.measure.cpu_cost import price_s
 
 SURE: Final = 0.9
 """The share of runs that a model's interval is meant to hold."""
+DISK_S: Final = 0.010
 RUNS: Final = 5
 RUN_S: Final = 1.5
 WITHIN: Final = 2.132
@@ -30,6 +31,9 @@ DELAYS_ERROR, CPU_ERROR = 0.03, 0.12
 a call costs changes with the number in flight; a delay that was set does not."""
 WIDE: Final = 0.5
 BUSY: Final = " That is wide: close other programs, and run this cell again."
+USUAL_S: Final = (0.0015, 0.0004)
+"""Time of a call beyond its disk, and its CPU time, before this machine was calibrated."""
+SECONDS: Final = {"s": 1.0, "ms": 1e-3}
 UNKNOWN: Final = {False: 0.10, True: 0.20}
 """The half width before this machine was calibrated: where CPU time decides, or not."""
 
@@ -40,6 +44,8 @@ class Calibration(rendering.Shown):
 
     round_trip_s: float
     """The shortest call without a disk, in seconds."""
+    beyond_disk_s: float
+    """What a call takes beyond its disk of 10 ms, on average, when it is alone, in seconds."""
     cpu_s: float
     """CPU seconds of a call, client and server together."""
     cores: int
@@ -78,7 +84,7 @@ def calibrate() -> Calibration:
     duration_s = mode.scaled(RUN_S)
     delayed, busy = [], []
     with (
-        serving(**fast, read_delay_s=0.010) as disk,
+        serving(**fast, read_delay_s=DISK_S) as disk,
         serving(**fast, read_delay_s=0.0) as no_disk,
     ):
         alone = load.run(strategies.blocking, no_disk, workload.reads(), calls=200)
@@ -88,6 +94,7 @@ def calibrate() -> Calibration:
             busy.append(load.run(strategies.tasks, no_disk, workload.reads(), in_flight=64, **how))
     made = Calibration(
         round_trip_s=alone.latency_s(0.0),
+        beyond_disk_s=float(np.median([1 / run.answered_per_s for run in delayed])) - DISK_S,
         cpu_s=float(np.median([price_s(run).together_s for run in busy])),
         cores=cores(),
         delays_spread=spread([run.answered_per_s for run in delayed]),
@@ -107,18 +114,25 @@ def known() -> Calibration | None:
     return kept if kept.cores == cores() else None
 
 
-def interval(value: float, run: Run, *, cpu: bool, of_ratio: bool) -> tuple[float, float]:
-    """Return the interval of a model's value that `SURE` of the runs are meant to hit.
+def interval(value: float, run: Run, *, cpu: bool, unit: str) -> tuple[float, float]:
+    """Return the interval of a model's value, in its unit, that `SURE` of the runs should hit.
 
-    The value is a ratio of two runs, or else it belongs to one.
+    Where delays decide, the models leave out what a call takes beyond them, and what the cores are
+    busy for: a rate may be so much lower, and a time so much longer.
     """
     calibrated, mix = known(), _mix(run)
     if calibrated is None:
         half = math.hypot(UNKNOWN[cpu], mix)
     else:
         half = calibrated.half_width(cpu=cpu, mix=mix)
-    half *= math.sqrt(2) if of_ratio else 1
-    return value / (1 + half), value * (1 + half)
+    half *= math.sqrt(2) if unit == "times" else 1
+    low, high = value / (1 + half), value * (1 + half)
+    beyond_s, cpu_s = (calibrated.beyond_disk_s, calibrated.cpu_s) if calibrated else USUAL_S
+    if unit in questions.RATES and not cpu:
+        low /= 1 + value * (beyond_s / max(1, run.in_flight) + cpu_s / cores())
+    elif unit in SECONDS:
+        high += beyond_s / SECONDS[unit]
+    return low, high
 
 
 def _mix(run: Run) -> float:

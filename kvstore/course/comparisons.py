@@ -517,8 +517,7 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
         model = model.value * to_unit
         likely = None if likely is None else (likely[0] * to_unit, likely[1] * to_unit)
     if model is not None and likely is None and isinstance(run, Run):
-        ratio = known.unit == "times"
-        likely = calibration.interval(float(model), run, cpu=cpu, of_ratio=ratio)
+        likely = calibration.interval(float(model), run, cpu=cpu, unit=known.unit)
     made = Comparison(
         question_id,
         unit=known.unit,

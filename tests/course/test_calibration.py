@@ -9,7 +9,7 @@ from made_runs import closed_loop
 from kvstore.course import calibration
 from kvstore.measure import cores
 
-THIS = calibration.Calibration(0.001, 0.0003, cores(), delays_spread=0.02, cpu_spread=0.10)
+THIS = calibration.Calibration(0.001, 0.0015, 0.0003, cores(), delays_spread=0.02, cpu_spread=0.10)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_machine_that_varies_more_gets_wider_intervals(kept):
     wide = []
     for spread in (0.02, 0.20):
         kept(dataclasses.replace(THIS, delays_spread=spread))
-        low, high = calibration.interval(100.0, run, cpu=False, of_ratio=False)
+        low, high = calibration.interval(100.0, run, cpu=False, unit="calls")
         assert low < 100 < high
         wide.append(high - low)
 
@@ -51,9 +51,21 @@ def test_a_machine_that_varies_more_gets_wider_intervals(kept):
 def test_a_ratio_varies_more_than_a_run(kept):
     kept(THIS)
     run = closed_loop(1, 100, rounds=20)
-    one, two = (calibration.interval(2.0, run, cpu=True, of_ratio=each) for each in (False, True))
+    one, two = (calibration.interval(2.0, run, cpu=True, unit=each) for each in ("calls", "times"))
 
     assert two[0] < one[0] < one[1] < two[1]
+
+
+def test_a_rate_may_be_lower_by_what_a_call_takes_beyond_its_disk(kept):
+    kept(dataclasses.replace(THIS, cpu_s=0.0, beyond_disk_s=0.010))
+    alone, many = (closed_loop(n, 100, rounds=20) for n in (1, 100))
+    low = {
+        run.in_flight: calibration.interval(100.0, run, cpu=False, unit="calls/s")[0]
+        for run in (alone, many)
+    }
+
+    assert low[1] < 55 < 90 < low[100]  # 10 ms more of 10 ms, and of 1 s
+    assert calibration.interval(0.010, alone, cpu=False, unit="s")[1] > 0.020
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"cores": 1}'])
