@@ -1,6 +1,7 @@
 """Lesson 09 against a simulation with SimPy: a limit, a deadline, and work that varies."""
 
 import random
+import statistics
 
 import pytest
 import simpy
@@ -42,8 +43,8 @@ def test_half_of_the_limit_is_right_for_work_that_varies(limit, in_time_per_s):
     found, _ = simulated(limit, **POOL)
 
     assert in_time_per_s == pytest.approx(found, rel=0.04)
-    model = simulated_in_time_per_s(320, 8, 0.050, 0.25, limit)
-    assert model == pytest.approx(found, rel=0.04)
+    model = [simulated_in_time_per_s(320, 8, 0.050, 0.25, limit) for _ in range(5)]
+    assert statistics.mean(model) == pytest.approx(found, rel=0.04)
 
 
 def test_a_fifth_of_the_calls_in_one_long_queue_is_late():
