@@ -250,7 +250,7 @@ def interval_per_s(shown: Shown) -> tuple[float, float, float]:
     rate = 1 / call_s
     bound = shown.at_once / sum(share * disk_s for share, disk_s in shown.disk_s.values())
     # What the processor takes of a call differs more from run to run than what the disk takes.
-    slack = 0.08 + differ + max(0.0, 1 - rate / bound) / 2
+    slack = 0.12 + differ + max(0.0, 1 - rate / bound) / 2
     return rate * (1 - slack), rate * (1 + slack), bound
 
 

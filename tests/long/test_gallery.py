@@ -88,7 +88,7 @@ def test_the_ceiling_and_what_sets_it_are_right(program, kind, ceiling_per_s, li
 
 def test_a_limit_of_streams_is_shown_by_a_second_connection(program):
     with serving(program, "streams") as (address, _):
-        flags = ["--seconds=2s", "--in-flight=1"]
+        flags = ["--seconds=2s", "--in-flight=2"]
         one, two = (
             rpcload(address, *flags, *more)[1]["calibration"]["ceiling_per_s"]
             for more in ([], ["--connections=2"])
