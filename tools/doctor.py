@@ -9,6 +9,7 @@ from __future__ import annotations  # an old Python gets as far as a message
 
 import contextlib
 import io
+import math
 import os
 import re
 import shutil
@@ -34,6 +35,9 @@ LATE_S = 0.010
 """A timer of 10 ms may come so much later, at the median."""
 WATCHED_S = 1.0
 RUN_S = 0.5
+LESSON_RUN_S = 10.0
+NEARLY_ALL = 1.96
+"""So many deviations hold 95 % of what is drawn."""
 FAR_BELOW = 0.6
 """With less than this part of a bound, the room sees the processor and not the lesson's law."""
 
@@ -249,8 +253,13 @@ def interval_per_s(shown: Shown) -> tuple[float, float, float]:
             differ = max(differ, 1 - min(rates) / max(rates))
     rate = 1 / call_s
     bound = shown.at_once / sum(share * disk_s for share, disk_s in shown.disk_s.values())
+    # The lesson's run draws its calls: their mean work varies by its deviation / root of the count.
+    work_s = [share * disk_s for share, disk_s in shown.disk_s.values()]
+    squares = sum(share * disk_s**2 for share, disk_s in shown.disk_s.values())
+    deviation = math.sqrt(squares / sum(work_s) ** 2 - 1)
+    drawn_share = NEARLY_ALL * deviation / math.sqrt(rate * LESSON_RUN_S)
     # What the processor takes of a call differs more from run to run than what the disk takes.
-    slack = 0.12 + differ + max(0.0, 1 - rate / bound) / 2
+    slack = 0.08 + drawn_share + differ + max(0.0, 1 - rate / bound) / 2
     return rate * (1 - slack), rate * (1 + slack), bound
 
 

@@ -167,14 +167,6 @@ def _create(stub: Any, counter: bytes, version: int, number: int) -> bool:
     return True
 
 
-def adds_the_version(stub: Any, counter: bytes, version: int) -> int:
-    """Read once, then guess that each version adds one: wrong where others add more than one."""
-    number, first = _read(stub, counter, version), version
-    while not _create(stub, counter, version := version + 1, number + version - first):
-        pass
-    return version
-
-
 ADD_ONE = Exercise(
     id="04.add_one",
     title="Count, and lose none",

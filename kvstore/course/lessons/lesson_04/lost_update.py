@@ -117,21 +117,6 @@ def count_together(server: object, add: Add, *, clients: int, each: int) -> Coun
     return Counted(clients, each, acknowledged, stored, calls, window_s)
 
 
-def counts_table(seen: Mapping[str, Counted]) -> pd.DataFrame:
-    """Return what was acknowledged and what is stored, and what an add took."""
-    rows = {
-        name: {
-            "acknowledged": counted.acknowledged,
-            "in the store": counted.stored,
-            "lost": counted.lost,
-            "calls for each add": round(len(counted.calls) / counted.acknowledged, 1),
-            "stored adds per second": round(counted.stored / counted.window_s, 1),
-        }
-        for name, counted in seen.items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("client")
-
-
 class Watched:
     """A stub that notes each call; `turn` is called before a call is made."""
 
