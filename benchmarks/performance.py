@@ -72,8 +72,7 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
     folder.mkdir(exist_ok=True)
     path = folder / "performance.md"
     text = [*lines, "", "## Conditions", "", *_conditions(rounds, seconds), ""]
-    kept = page.before_and_after(path)[1]
-    path.write_text("\n".join([*text, kept]), encoding="utf-8", newline="\n")
+    path.write_text("\n".join(text), encoding="utf-8", newline="\n")
     tqdm.write(f"  wrote {path.relative_to(ROOT)}")
 
 
@@ -191,12 +190,7 @@ def _ghz(server: Server, in_flight: int, seconds: float) -> Turn:
 
 
 def _rpcload(server: Server, in_flight: int, seconds: float, *flags: str) -> Turn:
-    run = rpcload(server, in_flight, seconds, "--no-calibration", *flags)["run"]
-    return Turn(run["throughput_per_s"], run["client_cpu_s"] / run["issued"])
-
-
-def rpcload(server: Server, in_flight: int, seconds: float, *flags: str) -> dict[str, Any]:
-    """Return the report of the load test's command for the calls that ghz makes.
+    """Let the load test's command make the calls of ghz.
 
     Raises `RuntimeError` if one was not OK.
     """
@@ -204,16 +198,16 @@ def rpcload(server: Server, in_flight: int, seconds: float, *flags: str) -> dict
     with counted(server):  # creates the key
         done = subprocess.run(
             [sys.executable, "-m", "kvstore.load_test", server.address, METHOD, *flags,
-             "--json", json.dumps({"key": key}), "--in-flight", str(in_flight), "--seconds",
-             str(seconds), "--proto", str(PROTO), "--output=json", "--quiet"],
+             "--no-calibration", "--json", json.dumps({"key": key}), "--in-flight",
+             str(in_flight), "--seconds", str(seconds), "--proto", str(PROTO), "--output=json", "--quiet"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"rpcload ended with {done.returncode}: {done.stderr}")
-    report: dict[str, Any] = json.loads(done.stdout)
-    if set(report["run"]["statuses"]) != {"OK"}:
-        raise RuntimeError(f"every call should be answered OK, got {report['run']['statuses']}")
-    return report
+    run = json.loads(done.stdout)["run"]
+    if set(run["statuses"]) != {"OK"}:
+        raise RuntimeError(f"every call should be answered OK, got {run['statuses']}")
+    return Turn(run["throughput_per_s"], run["client_cpu_s"] / run["issued"])
 
 
 def _redis(store: redis.Redis, seconds: float) -> Turn:
