@@ -3,6 +3,7 @@
 import re
 import signal
 import sys
+import time
 
 import psutil
 import pytest
@@ -51,7 +52,7 @@ def served(kernel):
     return psutil.Process(int(re.search(r"server (\d+)", text)[1]))
 
 
-@pytest.mark.parametrize("strategy", ["blocking", "bounded", "pipelined"])
+@pytest.mark.parametrize("strategy", ["bounded", "pipelined"])
 def test_an_interrupted_cell_accounts_for_its_calls_and_leaves_the_server(kernel, strategy):
     server = served(kernel)
     kernel.start(LOAD.format(strategy=strategy))
@@ -70,6 +71,26 @@ def test_an_interrupted_cell_accounts_for_its_calls_and_leaves_the_server(kernel
         "print(run.outcome, audit(run).holds, len(run.records))"
     )
     assert ("complete True 20\n", []) == (text, errors)
+
+
+def test_an_interrupted_run_with_a_server_of_its_own_leaves_nothing_and_runs_again(kernel):
+    """As the cells of the lessons have it: the run serves the class, and ends its process."""
+    cell = (
+        "from kvstore.client import strategies\nfrom kvstore.course import run\n"
+        "made = run(strategies.bounded, {{'locking': 'global'}}, in_flight=20, seconds={})"
+    )
+    before = kernel.process.children(recursive=True)
+    kernel.start(cell.format(60))
+    while len(kernel.process.children(recursive=True)) == len(before):
+        time.sleep(0.05)
+    time.sleep(0.3)
+    kernel.manager.interrupt_kernel()
+    _, errors = kernel.printed()
+
+    assert errors in (["KeyboardInterrupt"], ["RunInterrupted"])
+    started = set(kernel.process.children(recursive=True)) - set(before)
+    assert psutil.wait_procs(started, timeout=10)[1] == []
+    assert kernel.run(cell.format(0.5))[1] == []
 
 
 def test_a_restarted_kernel_leaves_no_server_behind(kernel):
