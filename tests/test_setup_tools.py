@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from tools import generated, notebooks, satisfied
@@ -92,14 +91,6 @@ def with_nonsense(notebook: dict) -> None:
     notebook["cells"][0]["cell_type"] = "poem"
 
 
-def test_an_import_is_used_or_for_the_learner():
-    notebook = bare()
-    lines = ["import grpc", "import queue  # for your function", "import os.path as p", "print(p)"]
-    notebook["cells"] = [{"cell_type": "code", "source": [f"{line}\n" for line in lines]}]
-
-    assert ["grpc"] == list(notebooks.unused_imports(notebook))
-
-
 @pytest.mark.parametrize(
     ("defect", "says", "can_be_fixed"),
     [
@@ -123,13 +114,3 @@ def test_what_is_amiss_is_reported_and_fixed_where_a_tool_can(
     assert [c["source"] for c in after["cells"]] == [c["source"] for c in bare()["cells"]]
     assert (after == notebook) != can_be_fixed
     assert list(notebooks.problems_of(json.dumps(bare()))) == ["is not in the format of Jupyter"]
-
-
-def test_jupyter_lays_a_notebook_out_the_same_way(tmp_path):
-    """Opening and saving a lesson must not change its bytes."""
-    file = tmp_path / "lesson.ipynb"
-    file.write_text(notebooks.formatted(bare()), encoding="utf-8")
-
-    nbformat.write(nbformat.read(file, as_version=4), file)
-
-    assert file.read_text(encoding="utf-8") == notebooks.formatted(bare())

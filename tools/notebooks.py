@@ -1,13 +1,11 @@
 """Check that notebooks are ready to be committed; `--fix` corrects them.
 
 A committed notebook is valid and has no outputs, no execution counts and no metadata of an editor.
-It imports what it uses, and what the learner's own code needs: `import queue  # for your function`.
 Each cell has an id that remains when the notebook is saved, and the JSON has one format. A diff
 then shows only the change of the lesson.
 """
 
 import argparse
-import ast
 import copy
 import json
 import sys
@@ -84,30 +82,6 @@ def problems_of(text: str) -> Iterator[str]:
         yield "has metadata of a run or an editor"
     elif formatted(notebook) != text:
         yield "is not in the format of Jupyter"
-    for name in unused_imports(notebook):
-        yield f"imports {name} and does not use it: end the line with `# for your ...` or delete it"
-
-
-def unused_imports(notebook: Notebook) -> Iterator[str]:
-    """Yield each name that a cell imports and none uses, except on a line for the learner's code.
-
-    Ruff's own sign for such a line, `# noqa: F401`, would have to be explained to each reader.
-    """
-    imported, used = [], set()
-    for cell in notebook["cells"]:
-        if cell["cell_type"] != "code":
-            continue
-        lines = "".join(cell["source"]).splitlines()
-        for node in ast.walk(ast.parse("\n".join(lines))):
-            if isinstance(node, ast.Name):
-                used.add(node.id)
-            elif isinstance(node, ast.Import | ast.ImportFrom):
-                text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-                if "# for your " not in text:
-                    imported += [
-                        (each.asname or each.name).partition(".")[0] for each in node.names
-                    ]
-    yield from (name for name in imported if name not in used)
 
 
 def stripped(notebook: Notebook) -> Notebook:
@@ -129,8 +103,8 @@ def stripped(notebook: Notebook) -> Notebook:
 
 
 def formatted(notebook: Notebook) -> str:
-    """Return the JSON of a notebook in the format of Jupyter."""
-    return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    """Return the JSON of a notebook as Jupyter writes it."""
+    return nbformat.writes(nbformat.from_dict(notebook)) + "\n"
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -28,8 +29,6 @@ from tools import asking, front, pages, run_notebooks
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
 NOTEBOOKS: Final = run_notebooks.NOTEBOOKS
-TREES: Final = "_trees"
-"""The folder in which Sphinx keeps what it read, for the next build."""
 LEFT_OUT: Final = "left-out"
 FIRST_HEADING: Final = re.compile(r"\A(#[^\n]*\n)")
 
@@ -229,49 +228,16 @@ def broken_links(folder: Path) -> Iterator[str]:
                 yield f"{name} links to {link}, which has no such place"
 
 
-def _mirror(fresh: Path, work: Path) -> None:
-    """Move what is new or changed to `work`, and delete what `fresh` lacks.
-
-    Sphinx reads a page again if its file is newer than the last build.
-    """
-    wanted = {file.relative_to(fresh) for file in fresh.rglob("*") if file.is_file()}
-    for file in [each for each in work.rglob("*") if each.is_file()]:
-        name = file.relative_to(work)
-        if name.parts[0] != TREES and name not in wanted:
-            file.unlink()
-    for name in wanted:
-        new, old = fresh / name, work / name
-        if not old.is_file() or old.read_bytes() != new.read_bytes():
-            old.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(new, old)
-    shutil.rmtree(fresh)
-
-
-def _prune(out: Path, work: Path) -> None:
-    """Delete the pages and figures of an earlier build that this one lacks."""
-    for page in out.rglob("*.html"):
-        name = page.relative_to(out)
-        made = any((work / name).with_suffix(kind).exists() for kind in (".md", ".ipynb"))
-        if not made and name.name not in ("search.html", "genindex.html"):
-            page.unlink()
-    for figure in (out / "_static" / "figures").glob("*.png"):
-        if not (work / "_static" / "figures" / figure.name).exists():
-            figure.unlink()
-
-
 def build(out: Path, lessons: Sequence[Path], *, solutions: bool = True) -> int:
     """Write the site into `out`, check it, and return the exit status."""
-    work, fresh = (out.with_name(f"{out.name}.{name}") for name in ("source", "fresh"))
-    shutil.rmtree(fresh, ignore_errors=True)
-    work.mkdir(parents=True, exist_ok=True)
-    sources(fresh, lessons, solutions=solutions)
-    _mirror(fresh, work)
-    command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going"]
-    if subprocess.call([*command, "-d", str(work / TREES), str(work), str(out)]):
-        shutil.rmtree(work)  # a page with a warning would not be read again
-        print("the site was not built without warnings, see above")
-        return 1
-    _prune(out, work)
+    shutil.rmtree(out, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as work:
+        read = Path(work, "source")
+        sources(read, lessons, solutions=solutions)
+        command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going"]
+        if subprocess.call([*command, "-d", str(Path(work, "trees")), str(read), str(out)]):
+            print("the site was not built without warnings, see above")
+            return 1
     front.write(out, {lesson.stem for lesson in lessons}, front.shown_run())
     wrong = list(broken_links(out))
     print(

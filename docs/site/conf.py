@@ -12,7 +12,7 @@ language = "en"
 
 extensions = ["myst_nb"]
 root_doc = "course"  # the front page, index.html, is no page of Sphinx: see tools/front.py
-exclude_patterns = ["_build", "_trees", "front"]
+exclude_patterns = ["front"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # the lessons come executed
