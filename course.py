@@ -13,13 +13,11 @@ import contextlib
 import hashlib
 import importlib.util
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import sysconfig
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -32,8 +30,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / ".venv.lock"
-STAMP = VENV / "course-stamp.txt"  # written last: without it, the install was not finished
-INSTALL_LOG = VENV / "pip.txt"  # it is there before anything else is changed
+STAMP = VENV / "course-stamp.txt"  # empty until the install is finished
 REQUIREMENTS = ("pyproject.toml", "constraints.txt")
 OLDEST_PYTHON = (3, 11)
 NEEDED_BY = {
@@ -43,14 +40,8 @@ NEEDED_BY = {
     "tls": "what certificates need",
 }
 """The extras of pyproject.toml that commands install."""
-MORE_MB = {"dev": 95, "site": 40, "tls": 5}
-"""What they download beyond the 130 MB of the lessons."""
 WHEELHOUSE = "COURSE_WHEELHOUSE"
 """The environment variable with a folder of packages, for a machine without internet."""
-PIP_OPTIONS = ("--no-input", "--progress-bar=off", "--disable-pip-version-check")
-
-
-# ---- which environment ---------------------------------------------------------------------
 
 
 def course_python(extra: str = "course") -> Path:
@@ -74,7 +65,7 @@ def course_python(extra: str = "course") -> Path:
 
 def made_by_another_tool() -> bool:
     """Whether uv, an editor or a person made `.venv`; course.py leaves a file in its own."""
-    return python_of(VENV).exists() and not STAMP.exists() and not INSTALL_LOG.exists()
+    return python_of(VENV).exists() and not STAMP.exists()
 
 
 def active_prefixes() -> list[Path]:
@@ -104,9 +95,6 @@ def what_is_missing(python: Path, extra: str) -> list[str]:
     if probe.returncode != 0:
         return [(probe.stderr.strip().splitlines() or ["its Python ended early"])[-1]]
     return probe.stdout.splitlines()
-
-
-# ---- making .venv --------------------------------------------------------------------------
 
 
 def fingerprint() -> str:
@@ -149,8 +137,7 @@ def refresh_venv(extra: str) -> None:
     wanted, (made_from, extras) = fingerprint(), stamp()
     if not keeps_venv(wanted, made_from):
         make_venv()
-    INSTALL_LOG.touch()
-    STAMP.unlink(missing_ok=True)
+    STAMP.write_bytes(b"")
     extras |= {"course", extra}
     install(extras)
     write_whole(STAMP, f"{wanted}{' '.join(sorted(extras))}".encode())
@@ -169,31 +156,14 @@ def make_venv() -> None:
     """Make an empty `.venv`, in place of one that cannot be kept."""
     if VENV.exists() and not (VENV / "pyvenv.cfg").exists():
         raise CannotGoOn(f"{VENV} is not a virtual environment; please move it away")
-    uv = uv_command()
-    if not uv:
-        require_venv_module()
-    say(f"making {VENV} with Python {sys.version.split()[0]}")
-    if VENV.exists():
-        shutil.rmtree(VENV)
-    quickly = uv and not subprocess.call(
-        [*uv, "venv", "--quiet", "--python", sys.executable, str(VENV)]
-    )
-    if not quickly:
-        add_pip()
-
-
-def add_pip() -> None:
-    """Make `.venv` where there is none, and give it pip."""
-    require_venv_module()
-    if subprocess.call([sys.executable, "-m", "venv", str(VENV)]):
-        raise CannotGoOn(f"could not make a virtual environment. {how_to_get_venv()}")
-
-
-def require_venv_module() -> None:
-    """Refuse a Python that cannot make environments, before anything is changed."""
     missing = [name for name in ("venv", "ensurepip") if importlib.util.find_spec(name) is None]
     if missing:
         raise CannotGoOn(f"this Python has no module {missing[0]}. {how_to_get_venv()}")
+    say(f"making {VENV} with Python {sys.version.split()[0]}")
+    if VENV.exists():
+        shutil.rmtree(VENV)
+    if subprocess.call([sys.executable, "-m", "venv", str(VENV)]):
+        raise CannotGoOn(f"could not make a virtual environment. {how_to_get_venv()}")
 
 
 def how_to_get_venv() -> str:
@@ -208,32 +178,28 @@ def how_to_get_venv() -> str:
 def install(extras: Collection[str]) -> None:
     """Install the course with these extras into `.venv`, in the versions that were tested."""
     needed = " and ".join(NEEDED_BY[each] for each in sorted(extras))
-    megabytes = 130 + sum(MORE_MB.get(each, 0) for each in extras)
     folder = os.environ.get(WHEELHOUSE)
     source = f"from {folder}" if folder else "and only now the internet"
-    say(f"installing {needed}: about {megabytes} MB, {source}; a minute with uv, some with pip")
+    say(f"installing {needed}: at least 130 MB, {source}; a minute with uv, some with pip")
     wanted = ["-c", "constraints.txt", "-e", f".[{','.join(sorted(extras))}]"]
     links = ["--no-index", "--find-links", str(Path(folder).resolve())] if folder else []
-    pip = [str(python_of(VENV)), "-m", "pip", "install", *PIP_OPTIONS, *links]
+    settings = {**os.environ, "PIP_USER": "0"}  # a user's pip.conf may say otherwise
+    pip = [str(python_of(VENV)), "-m", "pip", "install", "--no-input"]
+    pip += ["--disable-pip-version-check", *links]
     uv = uv_command()
-    if not uv and not has_no_pip():
-        subprocess.call(
-            [*pip, "--quiet", "uv"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+    if not uv:
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.call([*pip, "uv"], env=settings, **silent)
         uv = uv_command()
     if uv:
         quick = [*uv, "pip", "install", "--python", str(python_of(VENV)), *links]
-        if not run_installer([*quick, *wanted]):
+        if not subprocess.call([*quick, *wanted], cwd=ROOT, env=settings):
             return
         say("uv could not install everything; pip tries")
-    if has_no_pip():
-        add_pip()
-    if run_installer([*pip, *wanted]):
-        lines = INSTALL_LOG.read_text(encoding="utf-8").splitlines()
-        print("\n".join(f"  {line}" for line in lines[-8:]), file=sys.stderr)
+    if subprocess.call([*pip, *wanted], cwd=ROOT, env=settings):
         raise CannotGoOn(
-            f"pip could not install everything, see {INSTALL_LOG}. If it could not reach the "
-            "package index: connect to the internet and give the same command again."
+            "pip could not install everything, see above. If it could not reach the package "
+            "index: connect to the internet and give the same command again."
         )
 
 
@@ -250,54 +216,6 @@ def uv_command() -> list[str]:
             subprocess.run([program, "--version"], check=True, capture_output=True, timeout=20)
             return [program]
     return []
-
-
-def has_no_pip() -> bool:
-    """Whether `.venv` was made without pip, as uv makes it."""
-    probe = [str(python_of(VENV)), "-c", "import pip"]
-    return subprocess.call(probe, stderr=subprocess.DEVNULL) != 0
-
-
-def run_installer(command: Sequence[str]) -> int:
-    """Run pip or uv and show one line in place of its output, which is kept; return its status."""
-    settings = {**os.environ, "PIP_USER": "0"}  # a user's pip.conf may say otherwise
-    with INSTALL_LOG.open("w", encoding="utf-8") as log, subprocess.Popen(
-        command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace",
-    ) as installer:  # fmt: skip
-        progress = Progress()
-        for line in installer.stdout or ():
-            log.write(line)
-            progress.show(line)
-        print(f"{chr(13) if sys.stderr.isatty() else ''}{progress}".ljust(60), file=sys.stderr)
-    return installer.returncode
-
-
-class Progress:
-    """One line that is written over again, in place of the output of pip or uv."""
-
-    def __init__(self) -> None:
-        self.packages, self.doing = 0, "finding them"
-        self._began_s = time.monotonic()
-
-    def show(self, line: str) -> None:
-        """Count what this line says, and show the sum where a person looks on."""
-        if re.search(r"(?:Downloading|Using cached) \S+\.(?:whl|gz) \(", line):  # pip
-            self.packages, self.doing = self.packages + 1, "fetching them"
-        elif resolved := re.match(r"Resolved (\d+) package", line):  # uv
-            self.packages, self.doing = int(resolved[1]), "fetching them"
-        elif line.startswith(("Prepared", "Installing collected")):
-            self.doing = "unpacking them"
-        else:
-            return
-        if sys.stderr.isatty():
-            print(f"\r{self}, {self.doing}".ljust(60), end="", file=sys.stderr, flush=True)
-
-    def __str__(self) -> str:
-        return f"course.py: {self.packages} packages, {time.monotonic() - self._began_s:.0f} s"
-
-
-# ---- the commands --------------------------------------------------------------------------
 
 
 def lab(arguments: Sequence[str]) -> int:
@@ -388,8 +306,10 @@ def part_of(parts: Mapping[str, tuple[str, str]], command: str, arguments: Seque
         return 0 if name in ("", "-h", "--help") else 2
     module = ["tools.build", name] if command == "build" else [MODULES.get(name, f"tools.{name}")]
     # The command runs in the folder of the course, and a path is one from here.
-    paths = [str(Path(each).resolve()) if os.sep in each or Path(each).exists() else each
-             for each in rest]  # fmt: skip
+    paths = [
+        str(Path(each).resolve()) if os.sep in each or Path(each).exists() else each
+        for each in rest
+    ]
     hand_over(course_python(parts[name][0]), ["-m", *module, *paths])
 
 
@@ -399,24 +319,17 @@ def bench(arguments: Sequence[str]) -> int:
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    "lab": lab, "doctor": doctor, "fresh": fresh, "test": test, "run": run, "check": check,
-    "build": build, "class": for_class, "bench": bench, "wheelhouse": wheelhouse,
-}  # fmt: skip
-MOVED = {
-    **{name: f"class {name}" for name in FOR_A_CLASS},
-    "site": "build site",
-    "export": "build html (or slides, nbgrader, otter)",
-    "edition": "build student (or teacher)",
-    "prove": "test --long",
-    "generate": "check --generate",
+    "lab": lab,
+    "doctor": doctor,
+    "fresh": fresh,
+    "test": test,
+    "run": run,
+    "check": check,
+    "build": build,
+    "class": for_class,
+    "bench": bench,
+    "wheelhouse": wheelhouse,
 }
-"""What became of the commands of earlier editions."""
-
-
-def settings_for(python: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment variables under which a command of the course runs."""
-    path = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
-    return {**os.environ, "PATH": path, **(extra or {})}
 
 
 def hand_over(
@@ -424,7 +337,8 @@ def hand_over(
 ) -> NoReturn:
     """Become this command, so that Ctrl-C reaches it alone and its exit status is ours."""
     os.chdir(ROOT)
-    arguments, settings = [str(python), *command], settings_for(python, extra)
+    path = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
+    arguments, settings = [str(python), *command], {**os.environ, "PATH": path, **(extra or {})}
     sys.stdout.flush()
     if sys.platform != "win32":
         os.execve(arguments[0], arguments, settings)
@@ -456,9 +370,6 @@ def main(arguments: Sequence[str]) -> int:
         print(usage())
         return 0
     name, *rest = arguments
-    if name in MOVED:
-        say(f"`{name}` is now: python3 course.py {MOVED[name]}")
-        return 2
     if name not in COMMANDS:
         say(f"there is no command {name!r}")
         print(usage(), file=sys.stderr)
