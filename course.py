@@ -188,8 +188,7 @@ def install(extras: Collection[str]) -> None:
     pip += ["--disable-pip-version-check", *links]
     uv = uv_command()
     if not uv:
-        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.call([*pip, "uv"], env=settings, **silent)
+        subprocess.run([*pip, "uv"], env=settings, capture_output=True)  # without it, pip goes on
         uv = uv_command()
     if uv:
         quick = [*uv, "pip", "install", "--python", str(python_of(VENV)), *links]

@@ -196,12 +196,10 @@ def _rpcload(server: Server, in_flight: int, seconds: float, *flags: str) -> Tur
     """
     key = base64.b64encode(KEY).decode()
     with counted(server):  # creates the key
-        done = subprocess.run(
-            [sys.executable, "-m", "kvstore.load_test", server.address, METHOD, *flags,
-             "--no-calibration", "--json", json.dumps({"key": key}), "--in-flight",
-             str(in_flight), "--seconds", str(seconds), "--proto", str(PROTO), "--output=json", "--quiet"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        command = [sys.executable, "-m", "kvstore.load_test", server.address, METHOD, *flags]
+        command += ["--no-calibration", "--json", json.dumps({"key": key}), f"--proto={PROTO}"]
+        command += [f"--in-flight={in_flight}", f"--seconds={seconds}", "--output=json", "--quiet"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"rpcload ended with {done.returncode}: {done.stderr}")
     run = json.loads(done.stdout)["run"]

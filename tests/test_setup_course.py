@@ -58,8 +58,6 @@ class Started:
         if command[1:3] == ["-m", "venv"]:
             self.venvs += 1
             make_environment(self.course)
-        elif command[-1] == "uv":
-            return 1  # it cannot be had from the index
         else:
             self.installs.append(command)
             return int(("uv" if command[0] == "uv" else "pip") in self.failing)
@@ -78,6 +76,7 @@ def make_environment(course: ModuleType) -> None:
 def started(course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Started:
     double = Started(course)
     monkeypatch.setattr(course.subprocess, "call", double.call)
+    monkeypatch.setattr(course.subprocess, "run", lambda *_, **__: None)  # uv cannot be had
     monkeypatch.setattr(course, "uv_command", lambda: [])
     return double
 

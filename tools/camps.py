@@ -1,7 +1,7 @@
 """Write the camps of each vote into the teachers' notes: `python -m tools.camps`.
 
-They come from `kvstore/course/lessons/camps.toml`, as those that the page of a class shows. The table
-of a lesson stands in `docs/teaching/NN.md` between `<!-- votes -->` and `<!-- end -->`.
+They come from `kvstore/course/lessons/camps.toml`, as those that the page of a class shows. The
+table of a lesson stands in `docs/teaching/NN.md` between `<!-- votes -->` and `<!-- end -->`.
 """
 
 from pathlib import Path

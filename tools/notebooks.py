@@ -104,7 +104,7 @@ def stripped(notebook: Notebook) -> Notebook:
 
 def formatted(notebook: Notebook) -> str:
     """Return the JSON of a notebook as Jupyter writes it."""
-    return nbformat.writes(nbformat.from_dict(notebook)) + "\n"
+    return f"{nbformat.writes(nbformat.from_dict(notebook))}\n"
 
 
 if __name__ == "__main__":
