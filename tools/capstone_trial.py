@@ -1,29 +1,17 @@
 """Try the capstone: a scripted learner, naive designs and random purchases, on drawn services.
 
-    python tools/capstone_trial.py --cases 30
-    python tools/capstone_trial.py --cases 10 --day 2026-11-25    the services of ten days
-
 The runs are computed, without a process. The scripted learner follows the method of the lessons and
 sees only what a learner sees. Its code names no case.
 """
 
-import argparse
-import datetime
 import itertools
 import math
 import random
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import pandas as pd
-
-if __name__ == "__main__":  # run as a file, in a checkout that need not be installed
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from kvstore.judge import CHANGES, Case, Sitting, is_passed, lines_of, simulate
-from kvstore.judge.days import LEVELS, share_of_par, sitting_of
+from kvstore.judge.days import share_of_par, sitting_of
 from kvstore.judge.sitting import drawn
 from kvstore.judge.traffic import Result
 
@@ -199,12 +187,6 @@ def tempting(service: Computed) -> None:
     naive(service)
 
 
-def one_cure(service: Computed) -> None:
-    """Widen the bottleneck alone: the best single change."""
-    service.buy(next(each for each in CHANGES if CHANGES[each][0] == service.case.first))
-    naive(service)
-
-
 def reference(service: Computed) -> None:
     """Widen what has to be widened, and predict what the model says: this one has the case."""
     case = service.case
@@ -235,9 +217,7 @@ def at_random(service: Computed) -> None:
     naive(service)
 
 
-PLAYERS: Final = {
-    each.__name__: each for each in (reference, learner, naive, tempting, one_cure, at_random)
-}
+PLAYERS: Final = {each.__name__: each for each in (reference, learner, naive, tempting, at_random)}
 
 
 def play(player: str, number: int) -> Outcome:
@@ -260,36 +240,3 @@ def share_of_day(player: str, day: str, level: str) -> float:
 
 PAR = 0.95
 """The share of par from which it is reached."""
-
-
-def print_days(last: str, count: int) -> None:
-    """Print for each level what the scripted learner and random purchases reach of par."""
-    end = datetime.date.fromisoformat(last)
-    names = [str(end - datetime.timedelta(days=back)) for back in range(count)]
-    for level in LEVELS:
-        for player in ("learner", "at_random"):
-            shares = [share_of_day(player, name, level) for name in names]
-            print(f"{level} {player}: {sum(each >= PAR for each in shares)} of {count} reach par: "
-                  f"{', '.join(f'{each:.2f}' for each in shares)}", flush=True)  # fmt: skip
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print each sitting; then for each player how many passed, met the target, had 80 points."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", type=int, default=30)
-    parser.add_argument("--day", help="the services of the days up to this one")
-    given = parser.parse_args(arguments)
-    if given.day is not None:
-        print_days(given.day, given.cases)
-        return 0
-    for player in PLAYERS:
-        made = pd.DataFrame(play(player, number) for number in range(given.cases))
-        high, points = (made["points"] >= 80).sum(), made["points"].mean()
-        print(f"{made.to_string(index=False)}\n"
-              f"{player}: {made['passed'].sum()} of {len(made)} passed, {made['met'].sum()} met "
-              f"the target, {high} reached 80 points, mean {points:.1f}\n", flush=True)  # fmt: skip
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -191,7 +191,6 @@ OTHERS = ("naive", "tempting", "at_random")
 
 @pytest.mark.slow
 def test_the_lessons_method_finds_the_stations_and_other_designs_fail():
-    """The short form of `python tools/capstone_trial.py`, without processes."""
     made = {
         player: [capstone_trial.play(player, number) for number in range(8)]
         for player in ("reference", "learner", *OTHERS)
