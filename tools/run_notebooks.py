@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
@@ -255,9 +255,6 @@ def _in_words(problem: Exception) -> str:
     return "the kernel died"
 
 
-# ---- the command ---------------------------------------------------------------------------
-
-
 def chosen(names: Sequence[str], folder: Path = NOTEBOOKS) -> list[Path]:
     """The notebooks that are meant: all, or those that begin with one of the names.
 
@@ -322,26 +319,16 @@ def run_all(paths: Sequence[Path], copies: Path = COPIES, timeout_s: float = TIM
     """Execute these notebooks; the exit status is 0, or 130 after Ctrl-C.
 
     It is 1 when one ended with an error or a claim did not hold here. A main comparison that lies
-    outside its band is named and is no failure. In the fast mode further lessons share a kernel,
-    because to start one and to import takes longer than most of them. After an error they get a
-    new one.
+    outside its band is named and is no failure.
     """
     done: list[Executed] = []
-    status, in_shared = 0, None
+    status = 0
     try:
-        with ExitStack() as kernels:
-            for path in paths:
-                shares = is_further(path) and mode.name() == "fast"
-                if shares and in_shared is None:
-                    in_shared = kernels.enter_context(one_kernel())
-                run = in_shared if shares and in_shared is not None else execute
-                done.append(run(path, timeout_s=timeout_s, on_cell=_progress(path.stem)))
-                if shares and done[-1].error:
-                    kernels.close()
-                    in_shared = None
-                keep(done[-1], copies / FURTHER if is_further(path) else copies)
-                word = "FAILED" if done[-1].error else "done"
-                print(f"\r{path.stem}: {word}".ljust(60), flush=True)
+        for path in paths:
+            done.append(execute(path, timeout_s=timeout_s, on_cell=_progress(path.stem)))
+            keep(done[-1], copies / FURTHER if is_further(path) else copies)
+            word = "FAILED" if done[-1].error else "done"
+            print(f"\r{path.stem}: {word}".ljust(60), flush=True)
     except KeyboardInterrupt:
         print(f"\n{path.stem}: stopped by Ctrl-C", flush=True)
         status = 130
