@@ -3,9 +3,6 @@
 Predictions are typed, a wrong and a right answer are handed in, sliders are moved by mouse and by
 keyboard, the button runs the client, the service of lesson 15 is measured and named, and the quiz
 is answered. The suite has one lesson, the long tests have all of them.
-COURSE_SCREENSHOTS names a folder for a picture of each output to look at:
-
-    COURSE_SCREENSHOTS=/tmp/pictures python3 course.py test --long tests/test_browser.py
 """
 
 import json
@@ -15,13 +12,11 @@ import shutil
 import time
 from pathlib import Path
 
-import nbformat
 import pytest
 from labs import CELLS, CHROMIUM, CONNECTED, browser_open, checked_out, git, lab_open, open_lesson
 
 from kvstore.course import lessons
 from kvstore.course.questions import Curve, registered
-from tools import edition
 
 pytest.importorskip("playwright.sync_api")
 
@@ -31,10 +26,9 @@ sys.path.append({str(NOTEBOOKS.parent / "tests" / "course")!r})
 import answers, verdicts
 from kvstore.course.exercises import find
 """
-FOLDER = os.environ.get("COURSE_SCREENSHOTS", "")
 LESSONS = [f"{name}.ipynb" for name in lessons.LESSONS.values()]
-SIZES = {"1280x800": (1280, 800), "1920x1080": (1920, 1080), "640x400": (640, 400)}
-"""The last one is the first one at a zoom of 200 %."""
+SIZES = {"1280x800": (1280, 800), "640x400": (640, 400)}
+"""The second one is the first one at a zoom of 200 %."""
 ONE = ("03", "1280x800")
 """The lesson and the size in the suite: it has exercises, predictions, sliders and a quiz."""
 CASES = [
@@ -71,7 +65,6 @@ PROSE = """outputs => {
   return texts.join('\\n');
 }"""
 """The text of outputs without code and without what was printed."""
-HEIGHT = "() => document.querySelector('.jp-WindowedPanel-outer').clientHeight"
 IN_LESSON_12 = {
     "yours-start": [
         "service.measure(in_flight=1)",
@@ -95,12 +88,10 @@ def unreadable(text):
 
 
 class Learner:
-    """Works through the open lesson with mouse and keyboard, and keeps pictures of what appears."""
+    """Works through the open lesson with mouse and keyboard."""
 
-    def __init__(self, page, folder):
-        self.page, self.folder, self.pictures = page, folder, 0
-        self.problems = []
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, page):
+        self.page, self.problems = page, []
 
     def cells(self):
         return [cell for cell in self.page.evaluate(CELLS) if cell["source"].strip()]
@@ -139,7 +130,6 @@ class Learner:
         (cell,) = (each for each in self.cells() if each["id"] not in known)
         assert cell["source"] == source
         self.run(cell)
-        self.picture(cell)
 
     def run(self, cell):
         """Press Shift+Enter in the cell; its outputs once the kernel is idle again."""
@@ -211,28 +201,6 @@ class Learner:
                 lambda point=point: "not drawn" not in point.get_attribute("aria-valuetext"),
                 "a point moves by a key",
             )
-        self.picture(cell, "-drawn")
-
-    def picture(self, cell, name=""):
-        """Keep a picture of the outputs of a cell, for a person to look at."""
-        if not FOLDER:
-            return
-        self.page.wait_for_timeout(400)  # for pictures and formulas to be drawn
-        self.pictures += 1
-        path = self.folder / f"{self.pictures:02d}-{cell['id']}{name}.png"
-        outputs, size = self.node(cell, "outputs"), self.page.viewport_size
-        height = outputs.bounding_box()["height"]
-        if height > self.page.evaluate(HEIGHT):  # else the lower part is cut off
-            self.page.set_viewport_size({**size, "height": round(height) + 300})
-            outputs = self.node(cell, "outputs")
-        outputs.screenshot(path=path)
-        self.page.set_viewport_size(size)
-
-    def whole_page(self, name):
-        if not FOLDER:
-            return
-        self.pictures += 1
-        self.page.screenshot(path=self.folder / f"{self.pictures:02d}-page-{name}.png")
 
     def hand_in(self, check, cells):
         """Run a check on the stub, on a known-wrong answer and on the reference."""
@@ -250,7 +218,6 @@ class Learner:
                 self.rewrite(defined, found)
                 self.run(defined)
             shown = str(self.run(check))
-            self.picture(check, f"-{what}")
             assert ("✔" in shown) == (what == "right"), f"{exercise}, {what}: {shown[:400]}"
 
     def move_the_law(self, cell):
@@ -260,11 +227,6 @@ class Learner:
         assert handles, "no slider was drawn"
         sentence = outputs.query_selector("[aria-live]")
         assert sentence.bounding_box()["height"] < 100
-        height = outputs.bounding_box()["height"]
-        if height > self.page.evaluate(HEIGHT) and self.page.viewport_size["height"] >= 800:
-            self.problems.append(f"{cell['id']}: sliders and figure need {height} pixels")
-        tracks = [each.bounding_box()["width"] for each in outputs.query_selector_all(".noUi-base")]
-        assert min(tracks) > 50, f"{cell['id']}: tracks of {tracks} pixels"
 
         def said():  # drawn anew for each of the values
             return outputs.query_selector("[aria-live]").inner_text()
@@ -300,7 +262,6 @@ class Learner:
         if button:
             button.click()
             self._until(lambda: "measured" in said(), "the button measures", LASTING_S)
-        self.picture(cell, "-moved")
 
     def answer_the_quiz(self, cell):
         """Choose the first option of each question, then a second one of the first question."""
@@ -315,7 +276,6 @@ class Learner:
         self._until(
             lambda: "first choice" in outputs.inner_text(), "a second choice is not the first"
         )
-        self.picture(cell, "-answered")
 
     def _until(self, true, what, lasting_s=20):
         ends_s = time.monotonic() + lasting_s
@@ -331,7 +291,6 @@ def asked_in(source):
 
 def go_through(learner):
     """Work through the open lesson from the top."""
-    learner.whole_page("top")
     cells = learner.cells()
     for cell in cells:
         source = cell["source"]
@@ -340,19 +299,15 @@ def go_through(learner):
         curve = source.startswith("predict(") and isinstance(asked_in(source), Curve)
         if source.startswith("predict(") and not curve:
             learner.type_predictions(cell)
-        outputs = learner.run(cell)
+        learner.run(cell)
         if curve:
             learner.draw(cell)
         elif 'check("' in source:
             learner.hand_in(cell, cells)
         elif "explore(" in source and "import" not in source:
-            learner.picture(cell)
             learner.move_the_law(cell)
         elif source.startswith("quiz("):
             learner.answer_the_quiz(cell)
-        elif outputs:
-            learner.picture(cell)
-    learner.whole_page("end")
 
 
 @pytest.fixture(scope="module")
@@ -373,7 +328,7 @@ in_one_lab = pytest.mark.parametrize("lab", [ONE[1]], indirect=True)
 
 
 @pytest.mark.parametrize(("name", "lab"), CASES, indirect=["lab"])
-def test_a_learner_goes_through_a_lesson(name, lab, request, tmp_path):
+def test_a_learner_goes_through_a_lesson(name, lab, request):
     size = request.node.callspec.params["lab"]
     with browser_open(*SIZES[size]) as page:
         complaints = []
@@ -381,7 +336,7 @@ def test_a_learner_goes_through_a_lesson(name, lab, request, tmp_path):
         page.on("pageerror", lambda error: complaints.append(str(error)))
         open_lesson(page, lab[1], name)
 
-        learner = Learner(page, Path(FOLDER or tmp_path) / size / name[:2])
+        learner = Learner(page)
         go_through(learner)
 
     assert complaints == []
@@ -442,147 +397,3 @@ def test_a_lesson_runs_in_the_browser_and_is_saved_beside_the_course(lab, page):
         timeout=30_000,
     )
     page.wait_for_function(CONNECTED, timeout=180_000)  # its kernel is not starting any more
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1500)
-def test_every_core_lesson_of_the_students_edition_runs(page, tmp_path, monkeypatch):
-    students = edition.student(tmp_path / "student")
-    monkeypatch.setenv("PYTHONPATH", str(students))
-    with lab_open(students, "fast") as address:
-        for name in LESSONS:
-            outputs = run_all(page, address, name)
-            assert "image/png" in {kind for output in outputs for kind in output.get("data", ())}
-
-
-REPLAYS = '''
-import asyncio
-import json
-import random
-import numpy as np
-from kvstore.client import load, strategies, workload
-from kvstore.course import replay, run
-from kvstore.course.lessons.lesson_11.exercises import hedged
-from kvstore.measure.attempts import attempts_of
-from kvstore.server import serving, serving_sharded
-
-mix, reads = workload.crud(seed=3), workload.reads(seed=3)
-disk = {"read_delay_s": 0.004, "write_delay_s": 0.008, "station_times": True}
-runs, order = {}, {}
-for name, lesson in (("global", "03"), ("per_key", "03, no lock"), ("per_key_held", "04")):
-    with serving(locking=name, threads=8, **disk) as server:
-        runs[lesson] = load.run(strategies.bounded, server, mix, in_flight=20, duration_s=1)
-    held = ("pool_s", "lock_s", "disk_s", "rest_s")
-    order[lesson] = ("pool_s", "disk_s", "lock_s", "rest_s") if name == "per_key" else held
-with (
-    serving(read_delay_s=0.05, locking="per_key", use_asyncio=True) as back,
-    serving(threads=5, back_end=back.address, station_times=True) as front,
-):
-    runs["07"] = load.run(strategies.tasks, front, reads, in_flight=9, duration_s=1)
-    order["07"] = ("pool_s", "disk_s", "rest_s")
-slow = disk | {"read_delay_s": 0.05}
-with serving(threads=4, locking="per_key", max_concurrent_rpcs=16, **slow) as server:
-    late = {"deadline_s": 0.22, "duration_s": 1}
-    runs["09"] = load.run(strategies.futures, server, reads, rate_per_s=200, **late)
-    order["09"] = ("pool_s", "disk_s", "lock_s", "rest_s")
-policy = {"maxAttempts": 4, "initialBackoff": "0.02s", "maxBackoff": "0.1s",
-          "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}
-with (
-    serving(threads=2, read_delay_s=0.02, locking="per_key") as back,
-    serving(use_asyncio=True, back_end=back.address, back_end_timeout_s=0.1,
-            note_attempts=True) as front,
-):
-    again = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
-    runs["10, retries"] = load.run(
-        strategies.futures, front, reads, rate_per_s=150, duration_s=1, service_config=again)
-with serving_sharded(3, read_delay_s=0.005) as servers:
-    runs["12"] = load.run(strategies.tasks, servers, mix, in_flight=20, duration_s=1)
-
-
-async def hedging(stubs, requests):
-    async with asyncio.TaskGroup() as group:
-        async for request in requests:
-            group.create_task(hedged(*random.sample(stubs, 2), request, 0.03))
-
-
-pair = [{"locking": "per_key", "threads": 2, "read_delay_s": 0.02}] * 2
-runs["11, hedged"] = run(hedging, pair, rate=150, seconds=None, calls=150)
-
-
-def counted(lesson, t):
-    """The calls at each station, from the records of the run alone."""
-    run = runs[lesson]
-    sent, done = (run.records[name].astype("f4") for name in ("sent_s", "done_s"))
-    here = (sent <= t) & (t < done)
-    if lesson in order:
-        times = np.stack([run.records[name] for name in order[lesson]])
-        known = ~np.isnan(times).any(axis=0)
-        way = np.maximum(0, (run.records["done_s"] - run.records["sent_s"] - times.sum(axis=0)) / 2)
-        since = run.records["sent_s"] + way + np.cumsum(times, axis=0)
-        began = run.records["sent_s"] + way
-        at = [here & known & (np.vstack([began, since])[n] <= t) & (t < since[n])
-              for n in range(len(times))]
-        found = [int(each.sum()) for each in at]
-        network = int((here & known).sum()) - sum(found)
-        return [network, *found, *([int((here & ~known).sum())] if not known.all() else [])]
-    if run.server.get("attempts"):
-        seen = attempts_of(run)
-        calls = run.records[np.argsort(run.records["sent_s"], kind="stable")]
-        arrived_s = np.maximum(seen.arrived_s, calls["sent_s"][:, None])  # the clocks differ
-        open_now = (arrived_s <= t) & (t < np.minimum(seen.ended_s, calls["done_s"][:, None]))
-        began = (arrived_s[:, 0] <= t) & (calls["done_s"] > t)
-        later = [(a[~np.isnan(a)] > t).any() for a in arrived_s]
-        between = began & ~open_now.any(axis=1) & np.array(later)
-        in_server = int(open_now.any(axis=1).sum())
-        return [int(here.sum()) - in_server - int(between.sum()), in_server, int(between.sum())]
-    return [int((here & (run.records["connection"] == n)).sum())
-            for n in range(1 + run.records["connection"].max())]
-
-
-made = replay(runs)
-edges = np.concatenate([scene.edges.ravel() for scene in made.scenes])
-times = []
-for about in (0.3, 0.55, 0.8):
-    near = np.unique(edges[np.abs(edges - about) < 0.05])
-    widest = np.diff(near).argmax()  # no call is at an edge there
-    times.append(float(near[widest] + np.diff(near)[widest] / 2))
-print("counted", json.dumps({t: [counted(name, t) for name in runs] for t in times}))
-'''
-"""Runs as in the lessons that have a replay, and what their records say of three moments."""
-
-
-@pytest.mark.long  # tests/course/test_replay.py has the same counts on a page, without JupyterLab
-@in_one_lab
-def test_replays_show_the_counts_of_the_records_in_jupyterlab(lab):
-    checkout, address = lab
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(REPLAYS, id="replays")])
-    notebook.metadata = nbformat.read(NOTEBOOKS / LESSONS[0], as_version=4).metadata  # its kernel
-    nbformat.write(notebook, checkout / "my_lessons" / "replays.ipynb")
-    with browser_open(1920, 1080) as page:
-        complaints = []
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        outputs = run_all(page, address, "replays.ipynb")
-        (said,) = re.findall(r"counted (\{.*?\]\]\})", str(outputs))
-        root = page.locator(".rpc-replay")
-        for theme in ("Light", "Dark"):
-            page.evaluate(
-                "t => window.jupyterapp.commands.execute('apputils:change-theme', {theme: t})",
-                f"JupyterLab {theme}",
-            )
-            for width in (1920, 800):
-                page.set_viewport_size({"width": width, "height": 1080})
-                for at_s, expected in json.loads(said).items():
-                    found = root.evaluate("(e, t) => e.replay.counts(t)", float(at_s))
-                    assert expected == [rooms[1:] for rooms in found], (theme, width, at_s)
-                    root.evaluate("(e, t) => e.replay.goTo(t)", float(at_s))
-                    words = root.locator("[data-replay=counts]").inner_text()
-                    for rooms in expected:
-                        assert all(f" {count}" in words for count in rooms)
-                canvas = root.locator("canvas").first
-                assert canvas.bounding_box()["width"] <= width
-                if FOLDER:
-                    page.wait_for_timeout(500)
-                    for number, each in enumerate(root.locator("canvas").all()):
-                        name = f"replay-{number}-{theme}-{width}.png"
-                        each.screenshot(path=Path(FOLDER, name))
-    assert complaints == []
