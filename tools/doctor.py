@@ -50,9 +50,6 @@ class Finding(NamedTuple):
     cure: str = ""
 
 
-# ---- without any package ----
-
-
 def python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
     """Whether the lessons run on this Python."""
     shown = ".".join(map(str, version))
@@ -129,9 +126,6 @@ def packages() -> Finding:
         cure = "python3 course.py lab (with the internet, or --wheelhouse FOLDER)"
         return Finding(NOT_READY, f"not set up: {'; '.join(lacking[:2])}", cure)
     return Finding(READY, "the lessons are installed")
-
-
-# ---- with the packages ----
 
 
 def memory(available: Callable[[], float] | None = None) -> Finding:
@@ -271,9 +265,6 @@ def shows(shown: Shown) -> Finding:
     if high < FAR_BELOW * bound:
         return Finding(NOTE, text, "the processor is the bottleneck there: say so before the vote")
     return Finding(READY, text)
-
-
-# ---- the command ----
 
 
 def findings(lesson: str = OF_ANY_DAY) -> Iterator[Finding]:
