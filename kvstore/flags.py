@@ -2,9 +2,9 @@
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, Field, field, fields
-from types import MappingProxyType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 
@@ -16,17 +16,10 @@ def setting(default: Any, text: str, *, choices: Sequence[str] = ()) -> Any:
     return field(default=default, metadata=metadata)
 
 
-def add_flags(
-    parser: argparse.ArgumentParser,
-    settings: type,
-    also: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Add a flag for each field of a dataclass; a flag that is not given leaves no attribute.
-
-    `also` has a second, shorter flag for some fields, by name.
-    """
+def add_flags(parser: argparse.ArgumentParser, settings: type) -> None:
+    """Add a flag for each field of a dataclass; a flag that is not given leaves no attribute."""
     for each in fields(settings):
-        _add_flag(parser, each, [also[each.name]] if each.name in also else [])
+        _add_flag(parser, each)
 
 
 def given_flags(namespace: argparse.Namespace, settings: type) -> dict[str, Any]:
@@ -35,11 +28,11 @@ def given_flags(namespace: argparse.Namespace, settings: type) -> dict[str, Any]
     return {name: value for name, value in vars(namespace).items() if name in names}
 
 
-def _add_flag(parser: argparse.ArgumentParser, each: "Field[Any]", also: Sequence[str]) -> None:
-    flags, text = [f"--{each.name.replace('_', '-')}", *also], each.metadata["help"]
+def _add_flag(parser: argparse.ArgumentParser, each: "Field[Any]") -> None:
+    flag, text = f"--{each.name.replace('_', '-')}", each.metadata["help"]
     if isinstance(each.default, bool):
         parser.add_argument(
-            *flags,
+            flag,
             dest=each.name,
             action=argparse.BooleanOptionalAction,
             default=argparse.SUPPRESS,
@@ -51,7 +44,7 @@ def _add_flag(parser: argparse.ArgumentParser, each: "Field[Any]", also: Sequenc
         text = f"{text} (default {shown})"
     if choices := each.metadata["choices"]:
         parser.add_argument(
-            *flags, dest=each.name, choices=choices, default=argparse.SUPPRESS, help=text
+            flag, dest=each.name, choices=choices, default=argparse.SUPPRESS, help=text
         )
         return
     is_union = get_origin(each.type) in (Union, UnionType)  # on Python 3.14 these are the same
@@ -59,5 +52,5 @@ def _add_flag(parser: argparse.ArgumentParser, each: "Field[Any]", also: Sequenc
     kind = types.pop() if types in ({int}, {float}, {str}) else json.loads
     metavar = "JSON" if kind is json.loads else "TEXT" if kind is str else "N"
     parser.add_argument(
-        *flags, dest=each.name, type=kind, default=argparse.SUPPRESS, metavar=metavar, help=text
+        flag, dest=each.name, type=kind, default=argparse.SUPPRESS, metavar=metavar, help=text
     )

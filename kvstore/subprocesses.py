@@ -289,7 +289,6 @@ INTERRUPTED = 130
 use the same number."""
 
 
-_has_parent = False
 _on_stop: list[Callable[[], object]] = []
 _last_acts: list[Callable[[], object]] = []
 
@@ -300,17 +299,10 @@ def end_with_parent(parent_pid: int) -> None:
     `parent_pid` is the process id that the parent gave: the parent may end before this process can
     look it up.
     """
-    global _has_parent
-    _has_parent = True
     threading.Thread(target=_watch_input, name="_watch_input", daemon=True).start()
     threading.Thread(
         target=_watch_parent, args=(parent_pid,), name="_watch_parent", daemon=True
     ).start()
-
-
-def has_parent() -> bool:
-    """Return whether this process was started by `subprocesses.child` and ends with its parent."""
-    return _has_parent
 
 
 def listen(on_stop: Callable[[], object]) -> None:

@@ -14,7 +14,6 @@ import pytest
 from stacks import impatient
 
 from kvstore.client import load, measured_channel, run_in_process, strategies, workload
-from kvstore.client.__main__ import main as client
 from kvstore.client.channel import Target, Tls
 from kvstore.client.errors import TlsMismatch
 from kvstore.client.fleet import Local
@@ -214,18 +213,16 @@ def test_a_token_does_not_go_to_a_distant_scheduler_in_plain_text(folder):
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_client_and_of_the_load_test(server, folder, capsys):
+def test_the_command_of_the_load_test(server, folder, capsys):
     ca, token = f"--ca={folder / CA}", f"--token={folder / TOKEN}"
 
-    assert 0 == client([server.address, ca, token, "--calls=50", "--in-flight=4"])
-    assert "50" in capsys.readouterr().out
-    assert 0 == load_test(
-        [server.address, "kvstore.v1.ServerStatusService/GetServerStatus", ca, token,
-         "--calls=20", "--no-calibration", "--quiet"]
-    )  # fmt: skip
-    assert 5 == client([server.address, ca, "--calls=50"])
+    method = "kvstore.v1.ServerStatusService/GetServerStatus"
+    arguments = [server.address, method, "--calls=20", "--no-calibration", "--quiet"]
+
+    assert 0 == load_test([*arguments, ca, token])
+    assert load_test([*arguments, ca])
     assert "requires a token" in capsys.readouterr().err
-    assert 2 == client([server.address, token, "--calls=50"])
+    assert 2 == load_test([*arguments, token])
     assert "encrypted connections only" in capsys.readouterr().err
 
 

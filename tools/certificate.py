@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"It expires on {expires:%d %B %Y, %H:%M} UTC.\n\n"
         f"On the server:   python -m kvstore.server --listen 0.0.0.0 --tls {given.folder}\n"
         f"For each client: copy {CA} and {TOKEN}, and no other file. Then\n"
-        f"                 python -m kvstore.client HOST:PORT --ca {CA} --token {TOKEN}"
+        f"                 rpcload HOST:PORT --ca {CA} --token {TOKEN}"
     )
     return 0
 

@@ -3,11 +3,10 @@
 import json
 import math
 import secrets
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import closing
 from functools import partial
 from typing import Any, Protocol
 
@@ -26,7 +25,6 @@ from kvstore.client.monitor import (
     Servers,
     connected_servers,
     loop_cpu_s,
-    moments,
     server_report,
     status_after,
 )
@@ -34,8 +32,7 @@ from kvstore.client.plan import WHOLE, Plan, RunOptions, name_of
 from kvstore.client.schedule import AnyOperations, Schedule, ShardedOperations
 from kvstore.client.strategies import Strategy, futures
 from kvstore.client.workload import MethodCalls, MethodOperations, Operations, Workload
-from kvstore.gc_control import watched_collector
-from kvstore.measure.recorder import Sampler, with_server
+from kvstore.measure.recorder import Sampler
 from kvstore.measure.run import Outcome, Run
 from kvstore.protocol import STATUSES
 from kvstore.v1 import server_status_pb2 as pb
@@ -113,15 +110,14 @@ def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = 
         operations = Operations(workload, salt, owns)
     else:
         operations = ShardedOperations(workload, shards, salt, owns)
-    quiet = gc_control.settled() if options.settle_garbage else nullcontext()
-    with connected_servers(target) as servers, quiet, watched_collector() as collector:
+    with connected_servers(target) as servers, gc_control.settled():
         channel, before = servers.channels[0], servers.before
         reported = json.loads(before.settings_json or "{}")
         if not isinstance(operations, MethodOperations):
             uninterrupted(partial(_preload, servers, plan, operations))
         if isinstance(workload, Workload) and workload.preload:
             before = servers.status(5.0)
-        sampler = Sampler(servers.pids, collector)
+        sampler = Sampler(servers.pids)
         client = Client(  # made last, because its clock starts when it is made
             channel, target, operations, options,
             station_times=bool(reported.get("station_times")),
@@ -148,7 +144,6 @@ def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = 
                 schedule,
                 on_sample,
             )
-        began_unix_s = time.time() - client.recorder.now_s()  # the run begins with its first call
         client_cpu, server_cpu = monitor.sampler.cpu()
         after = status_after(servers, monitor.outcome)
         finished = run_of(
@@ -167,7 +162,7 @@ def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = 
             server=server_report(before, after),
             started_at=started_at,
             outcome=monitor.outcome,
-            sample_rows=with_server(monitor.sampler.rows(), moments(after), began_unix_s),
+            sample_rows=monitor.sampler.rows(),
             machine_cpu_s=monitor.sampler.machine_cpu_s(),
             machine_stolen_s=monitor.sampler.machine_stolen_s(),
             connections=_verified(client, before),

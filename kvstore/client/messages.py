@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
 from google.protobuf.message import Message
 
 from kvstore.client.errors import MessageTooLarge
@@ -39,9 +38,6 @@ _KEY_ONLY: dict[int, Callable[..., Message]] = {
     RETRIEVE: pb.RetrieveRequest,
     DELETE: pb.DeleteRequest,
 }
-
-_FRAME_BYTES = 16
-"""Limit on the bytes of a stream request besides its operations: its id, the length of `kinds`."""
 
 
 class Operation(NamedTuple):
@@ -174,7 +170,7 @@ class Batch:
         """Return the stream request with these operations.
 
         A kept message is used again with another id, so serialise it before the next call.
-        Raises `MessageTooLarge`, which says how many operations of this size would fit.
+        Raises `MessageTooLarge`.
         """
         if self.kept is not None:
             self.kept.id = request_id
@@ -185,7 +181,11 @@ class Batch:
         if self.payload_bytes > MESSAGE_LIMIT_BYTES // 2:
             size_bytes = message.ByteSize()
             if size_bytes > MESSAGE_LIMIT_BYTES:
-                raise MessageTooLarge(_too_large(self, size_bytes))
+                raise MessageTooLarge(
+                    f"a batch of {self.count:,} operations makes a message of {size_bytes:,} bytes,"
+                    f" over gRPC's limit of {MESSAGE_LIMIT_BYTES:,} bytes: send fewer operations in"
+                    " each, or smaller values"
+                )
         return message
 
 
@@ -281,39 +281,3 @@ def verify(batch: Batch, statuses: bytes, values: Sequence[bytes]) -> None:
             raise ValueError(
                 f"a retrieve of {key!r:.40} read {read!r:.40}, but {written!r:.40} was written"
             )
-
-
-def fitting(batch: Batch) -> int:
-    """Return how many consecutive operations of a batch fit into one message, wherever they start.
-
-    0 when one of the operations is too large on its own.
-    """
-    values = iter(batch.values)
-    sizes_bytes = [
-        1 + _field_bytes(key) + (_field_bytes(next(values)) if kind in _WITH_VALUE else 0)
-        for kind, key in zip(batch.kinds, batch.keys, strict=True)
-    ]
-    ends_bytes = np.cumsum(sizes_bytes)
-    room_bytes = ends_bytes - sizes_bytes + MESSAGE_LIMIT_BYTES - _FRAME_BYTES
-    first_outside = np.searchsorted(ends_bytes, room_bytes, side="right")
-    fit = first_outside - np.arange(len(batch))
-    return int(fit[first_outside < len(batch)].min(initial=len(batch)))
-
-
-def _too_large(batch: Batch, size_bytes: int) -> str:
-    fit = fitting(batch)
-    advice = (
-        f"with operations of this size, {fit:,} fit into one"
-        if fit
-        else "one of them is too large on its own: use a smaller value, or split it over several"
-        " keys"
-    )
-    return (
-        f"a batch of {len(batch):,} operations makes a message of {size_bytes:,} bytes, over"
-        f" gRPC's limit of {MESSAGE_LIMIT_BYTES:,} bytes: {advice}"
-    )
-
-
-def _field_bytes(content: bytes) -> int:
-    """Return the size of a bytes field in a message: tag, length as a varint, content."""
-    return 1 + max(1, (len(content).bit_length() + 6) // 7) + len(content)

@@ -20,7 +20,6 @@ from kvstore.client.client import Client
 from kvstore.client.errors import ServerNotReached, StrategyStuck
 from kvstore.client.plan import RunOptions
 from kvstore.client.schedule import Schedule
-from kvstore.gc_control import Collections, Moment
 from kvstore.measure.recorder import Records, Sample, Sampler
 from kvstore.measure.run import UNANSWERED, Outcome
 from kvstore.protocol import CANCELLED, UNAVAILABLE
@@ -466,8 +465,7 @@ def connected_servers(target: Target) -> Iterator[Servers]:
 def combined(statuses: Sequence[pb.GetServerStatusResponse]) -> pb.GetServerStatusResponse:
     """Return one status for all servers: counts and CPU time added up, identities joined.
 
-    All servers have the same settings and versions, so those of the first are taken. Garbage
-    collections are left out: the times of several servers do not add up.
+    All servers have the same settings and versions, so those of the first are taken.
     """
     first = statuses[0]
     if len(statuses) == 1:
@@ -496,14 +494,6 @@ def status_after(servers: Servers, outcome: Outcome) -> pb.GetServerStatusRespon
         return servers.status(2.0)
     except (ServerNotReached, ValueError):  # too busy to answer, or the channel was closed
         return None
-
-
-def moments(status: pb.GetServerStatusResponse | None) -> list[Moment]:
-    """Return the server's garbage collections over time; empty when it does not report them."""
-    return [
-        Moment(row.at_unix_s, Collections(row.young, row.middle, row.full, row.pause_s))
-        for row in (status.collections if status else ())
-    ]
 
 
 def loop_cpu_s(

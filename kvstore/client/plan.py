@@ -1,7 +1,6 @@
 """The plan of a run: its strategy, server, workload and options, checked together once.
 
-A new option is one field of `RunOptions`: the command line makes a flag of it. Where several
-generators make one run, each has a `Part` of it.
+Where several generators make one run, each has a `Part` of it.
 """
 
 import difflib
@@ -62,7 +61,6 @@ class RunOptions:
     service_config: Mapping[str, Any] = setting(
         {}, "gRPC's service config for the calls, such as a retryPolicy"
     )
-    settle_garbage: bool = setting(True, "collect garbage before the run, not during it")
     own: Mapping[str, Any] = setting({}, "arguments of the strategy itself, by name")
 
     def __post_init__(self) -> None:

@@ -7,7 +7,6 @@ parts          calls of one kind, in an interval, or in one burst; a run merged 
 cpu_cost       CPU time per call
 figures        the interval of the throughput, quantiles of latency, goodput
 validity       reasons to distrust a run; whether the load generator limited it
-summary        the figures that people compare, as text
 host           the machine, its versions, and the time of an fsync on its disk
 """
 
@@ -23,7 +22,6 @@ from kvstore.measure.host import cores, describe_host
 from kvstore.measure.parts import during, only, turns
 from kvstore.measure.recorder import Cpu, Sample
 from kvstore.measure.run import Outcome, Run
-from kvstore.measure.summary import summary
 from kvstore.measure.validity import Finding, findings, machine_limit, verdict
 
 __all__ = [
@@ -44,7 +42,6 @@ __all__ = [
     "machine_limit",
     "only",
     "quantile",
-    "summary",
     "throughput_interval",
     "turns",
     "verdict",

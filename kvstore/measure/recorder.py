@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from kvstore.gc_control import Collections, CollectorWatch, Moment
 from kvstore.protocol import UNKNOWN_STATIONS, StationTimes
 
 Records = npt.NDArray[np.void]
@@ -220,7 +219,7 @@ class Recorder:
 
 
 # ---- sampler ------------------------------------------------------------------------------------
-# Samples of client and server over time: memory, threads, CPU time, garbage collections.
+# Samples of client and server over time: memory, threads, CPU time.
 
 
 _T = TypeVar("_T")
@@ -266,16 +265,6 @@ class Sample(NamedTuple):
     server_rss_bytes: float
     client_threads: float
     server_threads: float
-    client_young: float = np.nan
-    client_middle: float = np.nan
-    client_full: float = np.nan
-    client_pause_s: float = np.nan
-    """Garbage collections of Python by generation, and their total duration in seconds."""
-    server_young: float = np.nan
-    server_middle: float = np.nan
-    server_full: float = np.nan
-    server_pause_s: float = np.nan
-    """The server's collections are filled in after the run, from its report."""
 
 
 SAMPLE = np.dtype([(name, np.float64) for name in Sample._fields])
@@ -293,15 +282,11 @@ class Sampler:
     The values of several servers are added up.
     """
 
-    def __init__(
-        self, server_pids: int | Sequence[int] | None, collector: CollectorWatch | None = None
-    ) -> None:
+    def __init__(self, server_pids: int | Sequence[int] | None) -> None:
         self._client = psutil.Process()
         pids = [server_pids] if isinstance(server_pids, int) else server_pids or []
         processes = [_unless_gone(partial(psutil.Process, pid), None) for pid in pids]
         self._servers = [process for process in processes if process is not None]
-        self._collector = collector
-        self._collected_before = collector.now() if collector else None
         self._begin()
 
     def start_over(self) -> None:
@@ -322,22 +307,13 @@ class Sampler:
         client_rss, client_threads = _memory_and_threads(self._client)
         seen = [_memory_and_threads(server) for server in self._servers] or [(np.nan, np.nan)]
         server_rss, server_threads = (sum(each) for each in zip(*seen, strict=True))
-        collected = self._collected()
         sample = Sample(
             elapsed_s, issued - answered, issued, answered,
             client_rss, server_rss, client_threads, server_threads,
-            *collected,
         )  # fmt: skip
         samples.append(sample)
         clock_steps_s.append(_clock_s() - self._clock_before_s)
         return sample
-
-    def _collected(self) -> tuple[float, ...]:
-        """Return the collections in this process since the sampler was made, if counted."""
-        if self._collector is None or self._collected_before is None:
-            return ()
-        pairs = zip(self._collector.now(), self._collected_before, strict=True)
-        return tuple(now - before for now, before in pairs)
 
     def largest_rss_bytes(self) -> float:
         """Return the resident memory of the largest observed process, in bytes."""
@@ -429,26 +405,3 @@ def _memory_and_threads(process: psutil.Process) -> tuple[float, float]:
 
 def _cpu(process: psutil.Process) -> Cpu:
     return _unless_gone(lambda: Cpu(*process.cpu_times()[:2]), NO_CPU)
-
-
-def columns(side: str) -> list[str]:
-    """Return the sample columns with the garbage collections of "client" or "server"."""
-    return [f"{side}_{name}" for name in Collections._fields]
-
-
-def with_server(samples: Records, moments: Sequence[Moment], began_unix_s: float) -> Records:
-    """Return the samples with the server's garbage collections since the start of the run.
-
-    `began_unix_s` is the start of the run in seconds since 1970. Without `moments` the samples
-    are returned unchanged.
-    """
-    if not moments:
-        return samples
-    at_s = np.array([moment.at_unix_s - began_unix_s for moment in moments])
-    counted = np.array([(0.0, 0.0, 0.0, 0.0), *(moment.collections for moment in moments)])
-    begun = counted[np.searchsorted(at_s, 0.0, side="right")]
-    by_then = counted[np.searchsorted(at_s, samples["elapsed_s"], side="right")]
-    filled = samples.copy()
-    for name, counts in zip(columns("server"), (by_then - begun).T, strict=True):
-        filled[name] = counts
-    return filled

@@ -30,7 +30,6 @@ from grpc_reflection.v1alpha import reflection
 from kvstore import gc_control
 from kvstore.credentials import Access, access_from
 from kvstore.flags import add_flags, given_flags
-from kvstore.gc_control import CollectorWatch, watched_collector
 from kvstore.protocol import event_loop_factory
 from kvstore.server.admission import Attempt, MeasuredPool, channel_options, interceptors, noted
 from kvstore.server.counts import Counts
@@ -87,8 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _print_address(settings: ServerSettings, port: int, stop: Callable[[], object]) -> None:
     listen(stop)
-    if settings.settle_garbage:
-        gc_control.settle()
+    gc_control.settle()
     address = ipaddress.ip_address(settings.listen)
     if address.is_unspecified:  # every address: a client on this machine takes the loopback's
         print(f"listening at port {port} of every address", file=sys.stderr, flush=True)
@@ -145,12 +143,11 @@ def serve(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
     Raises `OSError` naming the port, the file or the folder that cannot be used.
     """
     access = None if settings.tls is None else access_from(settings.tls)
-    with watched_collector() as collector:
-        if settings.use_asyncio:
-            with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-                runner.run(_serve_async(settings, access, identity, collector, on_ready))
-        else:
-            _serve_threads(settings, access, identity, collector, on_ready)
+    if settings.use_asyncio:
+        with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+            runner.run(_serve_async(settings, access, identity, on_ready))
+    else:
+        _serve_threads(settings, access, identity, on_ready)
 
 
 def _observed(service: Any) -> Callable[[], ServerSettings] | None:
@@ -163,7 +160,6 @@ def _serve_threads(
     settings: ServerSettings,
     access: Access | None,
     identity: str,
-    collector: CollectorWatch,
     on_ready: Ready,
 ) -> None:
     stop = threading.Event()
@@ -180,7 +176,7 @@ def _serve_threads(
     checks = health.HealthServicer()
     service = service_of(settings)(settings, counts, pool)
     status = ServerStatusService(
-        settings, identity, counts, collector, noted(before_methods), _observed(service)
+        settings, identity, counts, noted(before_methods), _observed(service)
     )
     port = _listen(server, (service, status, checks), settings, access)
     server.start()
@@ -199,7 +195,6 @@ async def _serve_async(
     settings: ServerSettings,
     access: Access | None,
     identity: str,
-    collector: CollectorWatch,
     on_ready: Ready,
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -219,7 +214,7 @@ async def _serve_async(
     checks = health.aio.HealthServicer()
     service = service_of(settings)(settings, counts)
     status = AsyncServerStatusService(
-        settings, identity, counts, collector, noted(before_methods), _observed(service)
+        settings, identity, counts, noted(before_methods), _observed(service)
     )
     port = _listen(server, (service, status, checks), settings, access)
     await server.start()
@@ -276,7 +271,6 @@ class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
     settings: ServerSettings
     identity: str
     counts: Counts
-    collector: CollectorWatch
     attempts: Sequence[Attempt] = ()
     observed: Callable[[], ServerSettings] | None = None
     """Returns the settings as they were seen, for a servicer that is not ours."""
@@ -296,10 +290,6 @@ class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
             cpu_system_s=cpu.system,
             versions=_versions(),
             peer=context.peer(),
-            collections=[
-                server_status_pb2.Collections(at_unix_s=at_unix_s, **counted._asdict())
-                for at_unix_s, counted in self.collector.moments()
-            ],
             attempts=[
                 server_status_pb2.Attempt(
                     call=each.call,

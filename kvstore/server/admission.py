@@ -63,16 +63,6 @@ def channel_options(settings: ServerSettings) -> list[tuple[str, int]]:
     return [*options, *(PENDING if settings.tls is None else ()), *LIMITS]
 
 
-def too_late(context: Any, needs_s: float) -> bool:
-    """Return whether less than `needs_s` seconds are left before the deadline of a call.
-
-    gRPC itself drops a call whose deadline has passed when a thread takes it, but serves a call
-    that has a millisecond left. A call without a deadline is never late.
-    """
-    left_s = context.time_remaining()
-    return left_s is not None and left_s < needs_s
-
-
 class MeasuredPool(ThreadPoolExecutor):
     """A thread pool that measures how long each task waited for its thread.
 

@@ -97,11 +97,6 @@ class ServerSettings:
         False, "a batch uses the disk once, as in databases, not once for each operation"
     )
     """One read delay for a batch that only reads, else one write delay."""
-    time_needed_s: float = setting(
-        0.0,
-        "drop a unary call that has less than this left before its deadline when its work begins",
-    )
-    """Such a call is answered with DEADLINE_EXCEEDED at once."""
     stall_s: float = setting(
         0.0, "seconds for which the disk stalls, at the beginning of every stall_every_s"
     )
@@ -121,9 +116,6 @@ class ServerSettings:
     )
     default_limits: bool = setting(
         False, "keep gRPC's own limits on pending calls: a burst loses the calls above them"
-    )
-    settle_garbage: bool = setting(
-        True, "keep Python's garbage collector from scanning long-lived objects"
     )
     store: str = setting(
         "memory",
@@ -153,7 +145,7 @@ class ServerSettings:
     the call, but it finishes a call that it has begun."""
 
     def __post_init__(self) -> None:
-        for name in ("read_delay_s", "write_delay_s", "time_needed_s"):
+        for name in ("read_delay_s", "write_delay_s"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 60:
                 raise ValueError(

@@ -11,7 +11,6 @@ import grpc
 
 from kvstore.protocol import (
     CREATE,
-    DEADLINE_EXCEEDED,
     DELETE,
     METADATA_KEY,
     OK,
@@ -21,7 +20,7 @@ from kvstore.protocol import (
     to_header,
 )
 from kvstore.server import store
-from kvstore.server.admission import MeasuredPool, too_late
+from kvstore.server.admission import MeasuredPool
 from kvstore.server.counts import Counts
 from kvstore.server.settings import ServerSettings
 from kvstore.server.store import DETAILS, STORES, LooksFirst, disk_for
@@ -46,7 +45,6 @@ class Steps(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._disk = disk_for(settings)
         self._locks = store.LOCKS[settings.locking]()
         self._group_commit = settings.group_commit
-        self._time_needed_s = settings.time_needed_s
         self._report_times = settings.station_times
         self._counts = counts
         self._pool = pool
@@ -80,10 +78,7 @@ class Steps(kvstore_pb2_grpc.KeyValueServiceServicer):
     def _answer(self, kind: int, key: bytes, value: bytes, context: Context) -> bytes:
         """Execute one unary operation; a refusal becomes the status of the call."""
         clock = StationClock(self._waited_s())
-        if self._time_needed_s and too_late(context, self._time_needed_s):
-            status, found = DEADLINE_EXCEEDED, b""
-        else:
-            status, found = self._apply(kind, key, value, clock)
+        status, found = self._apply(kind, key, value, clock)
         self._counts.add(kind, status)
         if self._report_times:
             context.set_trailing_metadata(((METADATA_KEY, to_header(clock.times())),))

@@ -26,7 +26,6 @@ from typing import Any, cast
 from kvstore.protocol import (
     ALREADY_EXISTS,
     CREATE,
-    DEADLINE_EXCEEDED,
     DELETE,
     INTERNAL,
     INVALID_ARGUMENT,
@@ -269,7 +268,6 @@ def disk_for(settings: ServerSettings) -> Disk:
 DETAILS = {
     ALREADY_EXISTS: "the key is known already: update replaces its value",
     NOT_FOUND: "the key is not known: create it first",
-    DEADLINE_EXCEEDED: "too little time was left: nothing was done",
     INVALID_ARGUMENT: "every operation needs a known kind and a key of at least one byte",
     INTERNAL: "the disk could not be written: whether this operation was executed is unknown, and"
     " nothing more is written until the server is started again",

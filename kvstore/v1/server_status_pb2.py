@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ekvstore/v1/server_status.proto\x12\nkvstore.v1\"\x18\n\x16GetServerStatusRequest\"\xfc\x03\n\x17GetServerStatusResponse\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x11\n\thost_name\x18\x02 \x01(\t\x12\x12\n\nprocess_id\x18\x03 \x01(\r\x12\x15\n\rsettings_json\x18\x04 \x01(\t\x12G\n\noperations\x18\x05 \x03(\x0b\x32\x33.kvstore.v1.GetServerStatusResponse.OperationsEntry\x12\x12\n\ncpu_user_s\x18\x06 \x01(\x01\x12\x14\n\x0c\x63pu_system_s\x18\x07 \x01(\x01\x12\x43\n\x08versions\x18\x08 \x03(\x0b\x32\x31.kvstore.v1.GetServerStatusResponse.VersionsEntry\x12\x0c\n\x04peer\x18\t \x01(\t\x12,\n\x0b\x63ollections\x18\n \x03(\x0b\x32\x17.kvstore.v1.Collections\x12\x12\n\nloop_cpu_s\x18\x0b \x01(\x01\x12%\n\x08\x61ttempts\x18\x0c \x03(\x0b\x32\x13.kvstore.v1.Attempt\x1a\x31\n\x0fOperationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"K\n\x07\x41ttempt\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x02 \x01(\r\x12\x11\n\tarrived_s\x18\x03 \x01(\x01\x12\x0f\n\x07\x65nded_s\x18\x04 \x01(\x01\"^\n\x0b\x43ollections\x12\x11\n\tat_unix_s\x18\x01 \x01(\x01\x12\r\n\x05young\x18\x02 \x01(\x04\x12\x0e\n\x06middle\x18\x03 \x01(\x04\x12\x0c\n\x04\x66ull\x18\x04 \x01(\x04\x12\x0f\n\x07pause_s\x18\x05 \x01(\x01\x32q\n\x13ServerStatusService\x12Z\n\x0fGetServerStatus\x12\".kvstore.v1.GetServerStatusRequest\x1a#.kvstore.v1.GetServerStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ekvstore/v1/server_status.proto\x12\nkvstore.v1\"\x18\n\x16GetServerStatusRequest\"\xd4\x03\n\x17GetServerStatusResponse\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x11\n\thost_name\x18\x02 \x01(\t\x12\x12\n\nprocess_id\x18\x03 \x01(\r\x12\x15\n\rsettings_json\x18\x04 \x01(\t\x12G\n\noperations\x18\x05 \x03(\x0b\x32\x33.kvstore.v1.GetServerStatusResponse.OperationsEntry\x12\x12\n\ncpu_user_s\x18\x06 \x01(\x01\x12\x14\n\x0c\x63pu_system_s\x18\x07 \x01(\x01\x12\x43\n\x08versions\x18\x08 \x03(\x0b\x32\x31.kvstore.v1.GetServerStatusResponse.VersionsEntry\x12\x0c\n\x04peer\x18\t \x01(\t\x12\x12\n\nloop_cpu_s\x18\x0b \x01(\x01\x12%\n\x08\x61ttempts\x18\x0c \x03(\x0b\x32\x13.kvstore.v1.Attempt\x1a\x31\n\x0fOperationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01J\x04\x08\n\x10\x0b\"K\n\x07\x41ttempt\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x02 \x01(\r\x12\x11\n\tarrived_s\x18\x03 \x01(\x01\x12\x0f\n\x07\x65nded_s\x18\x04 \x01(\x01\x32q\n\x13ServerStatusService\x12Z\n\x0fGetServerStatus\x12\".kvstore.v1.GetServerStatusRequest\x1a#.kvstore.v1.GetServerStatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,15 +38,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSERVERSTATUSREQUEST']._serialized_start=46
   _globals['_GETSERVERSTATUSREQUEST']._serialized_end=70
   _globals['_GETSERVERSTATUSRESPONSE']._serialized_start=73
-  _globals['_GETSERVERSTATUSRESPONSE']._serialized_end=581
-  _globals['_GETSERVERSTATUSRESPONSE_OPERATIONSENTRY']._serialized_start=483
-  _globals['_GETSERVERSTATUSRESPONSE_OPERATIONSENTRY']._serialized_end=532
-  _globals['_GETSERVERSTATUSRESPONSE_VERSIONSENTRY']._serialized_start=534
-  _globals['_GETSERVERSTATUSRESPONSE_VERSIONSENTRY']._serialized_end=581
-  _globals['_ATTEMPT']._serialized_start=583
-  _globals['_ATTEMPT']._serialized_end=658
-  _globals['_COLLECTIONS']._serialized_start=660
-  _globals['_COLLECTIONS']._serialized_end=754
-  _globals['_SERVERSTATUSSERVICE']._serialized_start=756
-  _globals['_SERVERSTATUSSERVICE']._serialized_end=869
+  _globals['_GETSERVERSTATUSRESPONSE']._serialized_end=541
+  _globals['_GETSERVERSTATUSRESPONSE_OPERATIONSENTRY']._serialized_start=437
+  _globals['_GETSERVERSTATUSRESPONSE_OPERATIONSENTRY']._serialized_end=486
+  _globals['_GETSERVERSTATUSRESPONSE_VERSIONSENTRY']._serialized_start=488
+  _globals['_GETSERVERSTATUSRESPONSE_VERSIONSENTRY']._serialized_end=535
+  _globals['_ATTEMPT']._serialized_start=543
+  _globals['_ATTEMPT']._serialized_end=618
+  _globals['_SERVERSTATUSSERVICE']._serialized_start=620
+  _globals['_SERVERSTATUSSERVICE']._serialized_end=733
 # @@protoc_insertion_point(module_scope)

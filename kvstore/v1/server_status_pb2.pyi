@@ -11,7 +11,7 @@ class GetServerStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetServerStatusResponse(_message.Message):
-    __slots__ = ("identity", "host_name", "process_id", "settings_json", "operations", "cpu_user_s", "cpu_system_s", "versions", "peer", "collections", "loop_cpu_s", "attempts")
+    __slots__ = ("identity", "host_name", "process_id", "settings_json", "operations", "cpu_user_s", "cpu_system_s", "versions", "peer", "loop_cpu_s", "attempts")
     class OperationsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -35,7 +35,6 @@ class GetServerStatusResponse(_message.Message):
     CPU_SYSTEM_S_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
-    COLLECTIONS_FIELD_NUMBER: _ClassVar[int]
     LOOP_CPU_S_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     identity: str
@@ -47,10 +46,9 @@ class GetServerStatusResponse(_message.Message):
     cpu_system_s: float
     versions: _containers.ScalarMap[str, str]
     peer: str
-    collections: _containers.RepeatedCompositeFieldContainer[Collections]
     loop_cpu_s: float
     attempts: _containers.RepeatedCompositeFieldContainer[Attempt]
-    def __init__(self, identity: _Optional[str] = ..., host_name: _Optional[str] = ..., process_id: _Optional[int] = ..., settings_json: _Optional[str] = ..., operations: _Optional[_Mapping[str, int]] = ..., cpu_user_s: _Optional[float] = ..., cpu_system_s: _Optional[float] = ..., versions: _Optional[_Mapping[str, str]] = ..., peer: _Optional[str] = ..., collections: _Optional[_Iterable[_Union[Collections, _Mapping]]] = ..., loop_cpu_s: _Optional[float] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
+    def __init__(self, identity: _Optional[str] = ..., host_name: _Optional[str] = ..., process_id: _Optional[int] = ..., settings_json: _Optional[str] = ..., operations: _Optional[_Mapping[str, int]] = ..., cpu_user_s: _Optional[float] = ..., cpu_system_s: _Optional[float] = ..., versions: _Optional[_Mapping[str, str]] = ..., peer: _Optional[str] = ..., loop_cpu_s: _Optional[float] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("call", "before", "arrived_s", "ended_s")
@@ -63,17 +61,3 @@ class Attempt(_message.Message):
     arrived_s: float
     ended_s: float
     def __init__(self, call: _Optional[str] = ..., before: _Optional[int] = ..., arrived_s: _Optional[float] = ..., ended_s: _Optional[float] = ...) -> None: ...
-
-class Collections(_message.Message):
-    __slots__ = ("at_unix_s", "young", "middle", "full", "pause_s")
-    AT_UNIX_S_FIELD_NUMBER: _ClassVar[int]
-    YOUNG_FIELD_NUMBER: _ClassVar[int]
-    MIDDLE_FIELD_NUMBER: _ClassVar[int]
-    FULL_FIELD_NUMBER: _ClassVar[int]
-    PAUSE_S_FIELD_NUMBER: _ClassVar[int]
-    at_unix_s: float
-    young: int
-    middle: int
-    full: int
-    pause_s: float
-    def __init__(self, at_unix_s: _Optional[float] = ..., young: _Optional[int] = ..., middle: _Optional[int] = ..., full: _Optional[int] = ..., pause_s: _Optional[float] = ...) -> None: ...

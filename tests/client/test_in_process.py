@@ -1,4 +1,4 @@
-"""The command, and runs in processes of their own, with a memory ceiling."""
+"""Runs in processes of their own, with a memory ceiling."""
 
 import contextlib
 import os
@@ -11,14 +11,13 @@ import psutil
 import pytest
 
 from kvstore.client import strategies, workload
-from kvstore.client.__main__ import main
 from kvstore.client.apart import PLAN, monitor, run_in_process
 from kvstore.client.channel import Target
 from kvstore.client.errors import WrongServer
 from kvstore.client.plan import Plan
 from kvstore.client.strategies import futures
 from kvstore.load_test.__main__ import main as load_test
-from kvstore.measure import Run, audit
+from kvstore.measure import audit
 from kvstore.server import Server, serving
 from kvstore.subprocesses import child
 
@@ -107,67 +106,17 @@ def test_without_room_for_it_nothing_is_started(quick_server: Server, monkeypatc
         )
 
 
-# ---- the command ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("says", "status", "arguments"),
-    [
-        ("an address is host:port", 2, ["localhost"]),
-        ("in_flight must be", 2, ["127.0.0.1:1", "--in-flight=0"]),
-        ("no server answers at 127.0.0.1:1", 3, ["127.0.0.1:1"]),
-        ("mix may name", 2, ["127.0.0.1:1", '--workload={"mix": {"read": 1}}']),
-        ("unexpected keyword argument 'colour'", 2, ["127.0.0.1:1", '--workload={"colour": 1}']),
-    ],
-)
-def test_settings_that_make_no_sense_are_named_without_a_traceback(
-    says, status, arguments, capsys, monkeypatch
-):
-    monkeypatch.setattr("kvstore.client.channel.CONNECT_S", 0.1)
-
-    assert status == main([*arguments, "--strategy=bounded"])
-    shown = capsys.readouterr().err
-    assert shown.startswith("error: ")
-    assert says in shown
-
-
-def test_the_command_shows_a_summary_and_an_audit_and_where_it_cannot_be_saved(
-    quick_server, tmp_path, capsys
-):
-    arguments = [quick_server.address, "--strategy=blocking", "--calls=50"]
-    statuses = [
-        main([*arguments, f"--save={tmp_path / folder / 'run.npz'}"]) for folder in ("", "none")
-    ]
-    shown = capsys.readouterr()
-
-    assert [0, 2] == statuses
-    assert 2 == shown.out.count("operations/s")
-    assert 2 == shown.out.count("50 calls sent, 50 ended, 0 of them unknown")
-    assert shown.out.endswith(": holds\n")
-    assert str(tmp_path / "none") in shown.err
-    assert 50 == Run.load(tmp_path / "run.npz").issued
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
-@pytest.mark.parametrize(
-    ("command", "arguments"),
-    [
-        (main, ["--deadline-s=0.3"]),
-        (load_test, ["kvstore.v1.KeyValueService/Create", "--deadline=0.3s", "--quiet",
-                     '--json={"key": "YQ==", "value": "YQ=="}', "--no-calibration"]),
-    ],
-    ids=["client", "load test"],
-)  # fmt: skip
-def test_a_server_that_falls_silent_gives_the_command_a_status(
-    command, arguments, monkeypatch, capsys
-):
+def test_a_server_that_falls_silent_gives_the_command_a_status(monkeypatch, capsys):
+    arguments = ["kvstore.v1.KeyValueService/Create", "--deadline=0.3s", "--quiet"]
+    arguments += ['--json={"key": "YQ==", "value": "YQ=="}', "--no-calibration"]
     monkeypatch.setattr("kvstore.client.monitor.ANSWER_S", 0.2)
     with serving(read_delay_s=0.01, write_delay_s=0.01) as silent:
         stop = threading.Timer(0.8, os.kill, (silent.pid, signal.SIGSTOP))
         stop.start()
         try:
-            status = command([silent.address, *arguments, "--seconds=2"])
+            status = load_test([silent.address, *arguments, "--seconds=2"])
         finally:
             stop.join()
             os.kill(silent.pid, signal.SIGCONT)

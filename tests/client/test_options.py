@@ -1,14 +1,11 @@
 """RunOptions: every refusal once; the same options as keywords and as flags."""
 
 import dataclasses
-import json
 import math
-from typing import Any
 
 import pytest
 
 from kvstore.client import load, pacing, run_in_process, workload
-from kvstore.client.__main__ import parser
 from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import (
     STRATEGIES,
@@ -24,31 +21,6 @@ from kvstore.client.strategies import (
 from kvstore.measure import audit
 
 SMALL = workload.crud(value_bytes_mean=100)
-CHANGED: dict[str, Any] = {
-    "in_flight": 8, "connections": 2, "streams": 3, "batch": 4, "duration_s": 1.5, "calls": 7,
-    "rate_per_s": 9.5, "rates": (), "arrivals": "random", "seed": 9, "joins": (0.0,) * 8,
-    "deadline_s": 2.5, "drain_s": 0.5, "keep_going": True, "memory_ceiling_bytes": 1e9,
-    "sample_interval_s": 0.5, "metadata": {"tenant": "blue"},
-    "service_config": {"loadBalancingConfig": []}, "settle_garbage": False, "own": {"pause_s": 0.5},
-}  # fmt: skip
-"""A value for every option, other than its default; `rates` exclude the rate."""
-
-
-def test_each_option_is_a_flag_of_the_command():
-    names = [each.name for each in dataclasses.fields(RunOptions)]
-    arguments = ["127.0.0.1:1", "--strategy=bounded"]
-    for name, value in CHANGED.items():
-        flag = name.replace("_", "-")
-        text = value if isinstance(value, str) else json.dumps(value)
-        switch = {True: f"--{flag}", False: f"--no-{flag}"}
-        arguments.append(switch[value] if isinstance(value, bool) else f"--{flag}={text}")
-    given = vars(parser().parse_args(arguments))
-
-    assert {*CHANGED} == {*names}
-    assert CHANGED == {name: given[name] for name in names} | {
-        "joins": tuple(given["joins"]),
-        "rates": tuple(given["rates"]),
-    }
 
 
 @pytest.mark.parametrize("make_run", [load.run, run_in_process])

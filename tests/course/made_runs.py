@@ -45,11 +45,6 @@ def run_of(
     )
 
 
-def rising(at_s):
-    """Collections of client and server that rise with time."""
-    return 90 * at_s, 9 * at_s, at_s, 0.001 * at_s, 40 * at_s, 4 * at_s, at_s, 0.002 * at_s
-
-
 def paced(count=40, *, per_s=20.0, deadline_s=0.1, strategy="futures"):
     """Reads that are due one after the other; each third is sent late and answered late."""
     recorder = Recorder()
@@ -81,7 +76,7 @@ def staircase(count=20, *, in_flight=1, strategy="blocking", stations=False, bac
         free_at_s[caller] = sent_s + whole_s
         calls.append((sent_s, sent_s + whole_s, kind, "OK", told if stations else UNKNOWN_STATIONS))
     samples = [
-        Sample(at_s, in_flight, 0, 0, 1e8 + 1e7 * at_s, 8e7 + 5e6 * at_s, 5, 130, *rising(at_s))
+        Sample(at_s, in_flight, 0, 0, 1e8 + 1e7 * at_s, 8e7 + 5e6 * at_s, 5, 130)
         for at_s in np.linspace(0.0, max(free_at_s), 12)
     ]
     run = run_of(calls, strategy=strategy, in_flight=in_flight, samples=samples)

@@ -1,6 +1,5 @@
 """The sampler in recorder.py: two processes, looked at from outside."""
 
-import gc
 import math
 import os
 import subprocess
@@ -9,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from kvstore.gc_control import watched_collector
+from kvstore.measure import recorder
 from kvstore.measure.recorder import Sampler
 
 
@@ -76,36 +75,17 @@ def test_processor_time_counts_from_the_start_of_the_sampler():
     assert client.total_s < before.user + 60  # not the time of the whole process
 
 
-def test_collections_count_from_the_start_of_the_sampler():
-    gc.disable()
-    try:
-        with watched_collector() as watch:
-            gc.collect()
-            sampler = Sampler(None, watch)
-            gc.collect(1)
-            sample = sampler.look(0.0, 0, 0)
-    finally:
-        gc.enable()
-
-    assert (0, 1, 0) == (sample.client_young, sample.client_middle, sample.client_full)
-    assert sample.client_pause_s > 0
-    assert math.isnan(sample.server_young)
-
-
-def test_a_sample_that_was_begun_before_the_start_is_discarded():
+def test_a_sample_that_was_begun_before_the_start_is_discarded(monkeypatch):
     """Its time is of another clock, and it would come after the first sample of the run."""
+    sampler = Sampler(None)
+    look = recorder._memory_and_threads
 
-    class Starting:
-        def __init__(self):
-            self.looks = 0
+    def starting(process):
+        monkeypatch.setattr(recorder, "_memory_and_threads", look)
+        sampler.start_over()
+        return look(process)
 
-        def now(self):
-            self.looks += 1
-            if self.looks == 2:  # the first one is the sampler's own
-                sampler.start_over()
-            return (0, 0, 0, 0.0)
-
-    sampler = Sampler(None, Starting())
+    monkeypatch.setattr(recorder, "_memory_and_threads", starting)
     sampler.look(7.0, 0, 0)
     sampler.look(0.1, 1, 0)
 

@@ -1,14 +1,13 @@
-"""summary.py: the figures people compare, against numbers worked out by hand."""
+"""figures.py: the interval of the throughput, and goodput, against numbers worked out by hand."""
 
 import math
-import re
 import statistics
 
 import numpy as np
 import pytest
 from traces import Made, run_of
 
-from kvstore.measure import goodput, summary, throughput_interval
+from kvstore.measure import goodput, throughput_interval
 from kvstore.protocol import CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER, OK, RETRIEVE, STATUSES
 
 
@@ -26,19 +25,6 @@ def test_the_interval_is_that_of_batch_means():
 @pytest.mark.parametrize("window_s", [0.0, 1.0])
 def test_without_an_answer_the_interval_is_nothing(window_s):
     assert (0.0, 0.0) == throughput_interval(run_of([], window_s=window_s))
-
-
-def test_the_summary_shows_what_time_would_show_and_more(run):
-    lines = summary(run).splitlines()
-    shown = dict(re.split(r"  +", line, maxsplit=1) for line in lines)
-
-    assert shown.items() >= {
-        "strategy": "bounded x2", "operations/s": "0.3", "real": "10 s",
-        "client user + sys": "1.5 s + 250 ms", "server user + sys": "not known",
-        "mean residence": "3.6 s", "p50": "2 s", "calls sent": "5", "ended OK": "3",
-        "ended NOT_FOUND": "1", "ended NO_ANSWER": "1", "client memory, most": "200 MB",
-    }.items()  # fmt: skip
-    assert "ended by" not in shown
 
 
 # ---- goodput --------------------------------------------------------------------------------

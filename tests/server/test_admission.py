@@ -3,11 +3,10 @@
 import threading
 import time
 from types import SimpleNamespace
-from typing import Any
 
 import grpc
 import pytest
-from running import HANG_S, status_of
+from running import HANG_S
 from stacks import calling
 
 from kvstore.server import serving
@@ -52,7 +51,7 @@ def test_a_free_thread_takes_the_oldest_or_the_newest_task(newest_first, expecte
 def test_a_server_with_newest_first_serves_the_call_that_came_last():
     """Three calls with a name each come while the only thread has a first one."""
     with (
-        serving(**SETTINGS, newest_first=True) as server,
+        serving(threads=1, read_delay_s=0.2, locking="per_key", newest_first=True) as server,
         calling(server.address) as stub,
     ):
         order = []
@@ -67,54 +66,6 @@ def test_a_server_with_newest_first_serves_the_call_that_came_last():
         time.sleep(0.05)  # for the last callback
 
     assert "".join(order) == "0cba"
-
-
-DISK_S = 0.2
-SETTINGS = {"threads": 1, "read_delay_s": DISK_S, "locking": "per_key"}
-
-
-def done_by(
-    needed_s: float, calls: list[tuple[str, float | None]], **settings: Any
-) -> tuple[list[str], dict[str, int]]:
-    """How calls that are sent at once to one thread end, and what the server says it did."""
-    with (
-        serving(**SETTINGS, **settings, time_needed_s=needed_s) as server,
-        calling(server.address) as stub,
-    ):
-        sent = []
-        for method, deadline_s in calls:
-            request = getattr(pb, f"{method}Request")(key=b"k")
-            sent.append(getattr(stub, method).future(request, timeout=deadline_s))
-            time.sleep(0.02)  # so that they stand in the queue in this order
-        ended = [call.code().name for call in sent]
-        return ended, dict(status_of(server.address).operations)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("needed_s", "last", "expected"),
-    [
-        (0.0, "OK", {"retrieve/NOT_FOUND": 1, "create/OK": 1, "retrieve/OK": 1}),
-        (10.0, "NOT_FOUND", {"retrieve/NOT_FOUND": 2, "create/DEADLINE_EXCEEDED": 1}),
-    ],
-)
-def test_a_call_with_too_little_time_left_is_dropped(needed_s, last, expected):
-    """The second gets its thread with a part of its time left, which is never enough for it."""
-    calls = [("Retrieve", None), ("Create", 1.5), ("Retrieve", None)]
-    ended, done = done_by(needed_s, calls, write_delay_s=3.0)
-
-    assert ["NOT_FOUND", "DEADLINE_EXCEEDED", last] == ended
-    assert expected == done
-
-
-@pytest.mark.slow
-def test_an_event_loop_drops_a_call_with_too_little_time_left():
-    """It would have refused the second at its deadline; it does at once, and counts that."""
-    calls = [("Retrieve", None), ("Retrieve", 5.0), ("Retrieve", None)]
-    ended, done = done_by(10.0, calls, use_asyncio=True)
-
-    assert ["NOT_FOUND", "DEADLINE_EXCEEDED", "NOT_FOUND"] == ended
-    assert {"retrieve/NOT_FOUND": 2, "retrieve/DEADLINE_EXCEEDED": 1} == done
 
 
 @pytest.mark.slow
