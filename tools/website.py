@@ -13,11 +13,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
-from html.parser import HTMLParser
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 import nbformat
 from nbformat import NotebookNode
@@ -180,56 +178,8 @@ def _toctree(caption: str, entries: Sequence[str]) -> str:
     return f"```{{toctree}}\n:caption: {caption}\n:hidden:\n:maxdepth: 1\n\n{lines}\n```"
 
 
-# ---- links -----------------------------------------------------------------------------------
-
-
-class _Page(HTMLParser):
-    """The anchors of a page, and all that it links to or loads."""
-
-    def __init__(self, page: Path) -> None:
-        super().__init__()
-        self.anchors, self.without_alt = {""}, list[str]()
-        self.links, self.loads = list[str](), list[str]()
-        self.feed(page.read_text("utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attrs}
-        self.anchors |= {found.get("id", ""), found.get("name", "")}
-        if tag == "a" and "href" in found:
-            self.links.append(found["href"])
-        if tag == "link" and found.get("rel") in ("stylesheet", "preload", "icon"):
-            self.loads.append(found["href"])
-        if tag in ("script", "img", "iframe", "source") and found.get("src"):
-            self.loads.append(found["src"])
-        if tag == "img" and not found.get("alt", "").strip():
-            self.without_alt.append(found.get("src", "?")[:60])
-
-
-def broken_links(folder: Path) -> Iterator[str]:
-    """Yield each link to nothing, each load from the internet, each picture without alt text."""
-    read = {page.resolve(): _Page(page) for page in sorted(folder.rglob("*.html"))}
-    for page, found in read.items():
-        name = page.relative_to(folder.resolve()).as_posix()
-        for picture in found.without_alt:
-            yield f"{name}: no alt text for {picture}"
-        for link in [*found.loads, *found.links]:
-            parts = urlsplit(link)
-            if parts.scheme or parts.netloc:
-                if link in found.loads and parts.scheme != "data":
-                    yield f"{name} loads {link[:80]}, which needs the internet"
-                continue
-            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
-            if not target.exists():
-                yield f"{name} links to {link}, which does not exist"
-            elif (
-                target in read
-                and not {parts.fragment, unquote(parts.fragment)} & read[target].anchors
-            ):
-                yield f"{name} links to {link}, which has no such place"
-
-
 def build(out: Path, lessons: Sequence[Path], *, solutions: bool = True) -> int:
-    """Write the site into `out`, check it, and return the exit status."""
+    """Write the site into `out`, and return the exit status."""
     shutil.rmtree(out, ignore_errors=True)
     with tempfile.TemporaryDirectory() as work:
         read = Path(work, "source")
@@ -239,8 +189,5 @@ def build(out: Path, lessons: Sequence[Path], *, solutions: bool = True) -> int:
             print("the site was not built without warnings, see above")
             return 1
     front.write(out, {lesson.stem for lesson in lessons}, front.shown_run())
-    wrong = list(broken_links(out))
-    print(
-        "\n".join(wrong) or f"every link within the site leads somewhere; open {out / 'index.html'}"
-    )
-    return int(bool(wrong))
+    print(f"open {out / 'index.html'}")
+    return 0
