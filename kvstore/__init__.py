@@ -5,7 +5,6 @@
     server    the servers that are measured
     measure   what a run has measured
     model     what a model predicts
-    judge     the unknown service of the capstone, and its score
     course    what the learner sees
 
 Besides: `protocol` (what client and server share), `credentials` (a certificate and a token),

@@ -18,7 +18,7 @@ from kvstore.client.fleet import Local
 from kvstore.course.experiments.failures import killed_at_work
 from kvstore.course.lessons.lesson_15 import capstone
 from kvstore.course.lessons.lesson_15 import questions as lesson_15
-from kvstore.judge import Refused
+from kvstore.course.lessons.lesson_15.judge import Refused
 from kvstore.measure import audit
 from kvstore.server import serving
 from kvstore.subprocesses import interrupt_main

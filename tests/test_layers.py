@@ -28,7 +28,6 @@ MAY_USE = {
     **dict.fromkeys(sorted(BESIDE), BESIDE),
     "client": {"v1", "measure", *BESIDE},
     "server": {"v1", *BESIDE},
-    "judge": {"v1", *BESIDE},
     "classroom": {"v1", *BESIDE},
     "load_test": {"v1", "client", "measure", "model", *BESIDE},
 }
@@ -39,7 +38,6 @@ FORBIDDEN = {
     "measure": {"grpc", *DRAWING},
     "client": DRAWING,
     "server": DRAWING,
-    "judge": {"numpy", "pandas", *DRAWING},
     "classroom": {"numpy", "pandas", *DRAWING},
     "load_test": DRAWING,
 }
@@ -125,7 +123,8 @@ def test_a_door_is_light():
     neither a database nor the code of a server.
     """
     assert not {"numpy", "pandas"} & _imported_with("kvstore.server.__main__")
-    assert not {"numpy", "pandas"} & _imported_with("kvstore.judge.__main__")
+    heavy = {"numpy", "pandas", *DRAWING}
+    assert not heavy & _imported_with("kvstore.course.lessons.lesson_15.judge.__main__")
     without = ("sqlite3", "grpc_health.v1", "grpc_reflection.v1alpha", "kvstore.server.service")
     assert "kvstore.course.views" in _imported_with("kvstore.course.views", without)
 

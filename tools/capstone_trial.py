@@ -10,10 +10,17 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from kvstore.judge import CHANGES, Case, Sitting, is_passed, lines_of, simulate
-from kvstore.judge.days import share_of_par, sitting_of
-from kvstore.judge.sitting import drawn
-from kvstore.judge.traffic import Result
+from kvstore.course.lessons.lesson_15.judge import (
+    CHANGES,
+    Case,
+    Sitting,
+    is_passed,
+    lines_of,
+    simulate,
+)
+from kvstore.course.lessons.lesson_15.judge.days import share_of_par, sitting_of
+from kvstore.course.lessons.lesson_15.judge.sitting import drawn
+from kvstore.course.lessons.lesson_15.judge.traffic import Result
 
 SHARES: Final = {"reads": 0.5, "updates": 0.3, "creates": 0.2}
 READS, CREATES, HOT = 0.5, 0.2, 0.4

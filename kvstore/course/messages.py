@@ -25,7 +25,6 @@ from IPython.core.getipython import get_ipython
 from IPython.core.inputtransformer2 import TransformerManager
 
 from kvstore import numbers
-from kvstore.client.errors import RunInterrupted
 
 NOTEBOOKS: Final = Path(__file__).resolve().parents[2] / "notebooks"
 _PACKAGE: Final = str(Path(__file__).resolve().parents[1])
@@ -200,9 +199,9 @@ def _cells_around(source: str) -> list[Cell]:
 
 
 def _stopped(error: BaseException) -> str:
-    if not isinstance(error, RunInterrupted):
+    run = getattr(error, "run", None)  # of RunInterrupted, whose module loads gRPC
+    if run is None:
         return "Nothing of this cell goes on; run it again when you like."
-    run = error.run
     calls = numbers.count(len(run.records), "call")
     return (
         f"The run ended after {numbers.seconds(run.window_s)} with {calls}, every one accounted "

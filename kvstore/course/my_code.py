@@ -143,6 +143,8 @@ def install() -> None:
     """Make `my_code` importable in this process, and let each cell see its files as they are."""
     if not any(isinstance(each, _Finder) for each in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+    if "IPython" not in sys.modules:
+        return
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()

@@ -14,9 +14,9 @@ from kvstore.course import NOT_ATTEMPTED
 from kvstore.course.exercises.client_trials import method_of
 from kvstore.course.lessons.lesson_15 import capstone
 from kvstore.course.lessons.lesson_15 import questions as facts
-from kvstore.judge import Line, Refused
-from kvstore.judge.__main__ import LATE_S
-from kvstore.judge.sitting import FAST, MEASURE_S, MOST
+from kvstore.course.lessons.lesson_15.judge import Line, Refused
+from kvstore.course.lessons.lesson_15.judge.__main__ import LATE_S
+from kvstore.course.lessons.lesson_15.judge.sitting import FAST, MEASURE_S, MOST
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from tools import capstone_trial

@@ -8,8 +8,8 @@ import pytest
 
 from kvstore.course import progress
 from kvstore.course.lessons.lesson_15 import capstone, daily
-from kvstore.judge import Refused
-from kvstore.judge import days as judged
+from kvstore.course.lessons.lesson_15.judge import Refused
+from kvstore.course.lessons.lesson_15.judge import days as judged
 from tools import capstone_trial
 
 DAY = "2025-03-21"

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from kvstore.course import progress, rendering
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -52,6 +50,8 @@ def progress_by_lesson() -> "pd.DataFrame":
     """One row for each lesson that exists, begun or not, with what `progress` knows of it."""
     import pandas as pd
 
+    from kvstore.course import progress, rendering
+
     known = progress.by_lesson().reindex(list(LESSONS))
     known.index = pd.Index(list(LESSONS.values()), name="lesson")
     shown = known.astype(object).where(known.notna(), rendering.NONE)
@@ -63,6 +63,8 @@ def your_progress() -> None:
 
     Before the first prediction there is nothing to show.
     """
+    from kvstore.course import rendering
+
     every = progress_by_lesson()
     table = every[(every != rendering.NONE).any(axis="columns")]
     if table.empty:
@@ -83,7 +85,9 @@ def your_progress() -> None:
 
 def _next(table: "pd.DataFrame") -> str:
     """The latest lesson that was begun, or the one after it once it was worked through."""
-    begun = [name for name in table.index if table.loc[name, "predictions made"] != rendering.NONE]
+    from kvstore.course.rendering import NONE
+
+    begun = [name for name in table.index if table.loc[name, "predictions made"] != NONE]
     if not begun:
         return str(table.index[0])
     latest = begun[-1]
@@ -101,6 +105,7 @@ def _all(share: str) -> bool:
 
 def overview() -> "pd.DataFrame":
     """Draw every scored prediction beside its result, and return `progress.by_lesson()`."""
+    from kvstore.course import progress
     from kvstore.course.views.calibration import plot_calibration
 
     made = progress.questions()

@@ -3,7 +3,7 @@
     service      open_service(): the process, and what a learner asks of it
     clients      a plain and a patient client; the requests of a run
 
-The settings of the service are in the other process (`kvstore.judge`), which computes the score.
+The settings of the service are in the other process (`judge`), which computes the score.
 """
 
 import getpass
@@ -31,8 +31,8 @@ from kvstore.client.messages import Operation
 from kvstore.course import mode, progress, rendering
 from kvstore.course.exercises import NotAttempted
 from kvstore.course.exercises.client_trials import method_of
-from kvstore.judge.__main__ import METHOD
-from kvstore.judge.sitting import PASS_MARK, Line, Refused, is_passed
+from kvstore.course.lessons.lesson_15.judge.__main__ import METHOD
+from kvstore.course.lessons.lesson_15.judge.sitting import PASS_MARK, Line, Refused, is_passed
 from kvstore.protocol import CREATE, UPDATE
 from kvstore.subprocesses import child
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
@@ -419,7 +419,7 @@ def opened(kind: type[S], case: Sequence[str], learner: str | None, folder: Path
     arguments = [f"--folder={folder or records()}", f"--learner={learner}", *case]
     arguments += ["--fast"] if mode.fast() else []
     with ExitStack() as stack:
-        process = stack.enter_context(child("kvstore.judge", arguments))
+        process = stack.enter_context(child("kvstore.course.lessons.lesson_15.judge", arguments))
         address = process.first_line(START_S)
         if not address:
             raise RuntimeError(f"the service did not start: {process.error_text() or 'no reason'}")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from kvstore.course import progress, rendering
 from kvstore.course.lessons.lesson_15.capstone import Score, Service, opened
-from kvstore.judge import days as judged
+from kvstore.course.lessons.lesson_15.judge import days as judged
 
 __all__ = ["DayScore", "DayService", "day", "days"]
 

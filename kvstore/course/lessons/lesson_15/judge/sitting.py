@@ -10,9 +10,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from kvstore.judge import cases
-from kvstore.judge.cases import CHANGES, MOST_IN_FLIGHT, P99_S, STATIONS, Case, Network
-from kvstore.judge.traffic import NEVER_S, Load, Plan, Result, plan, simulate
+from kvstore.course.lessons.lesson_15.judge import cases
+from kvstore.course.lessons.lesson_15.judge.cases import (
+    CHANGES,
+    MOST_IN_FLIGHT,
+    P99_S,
+    STATIONS,
+    Case,
+    Network,
+)
+from kvstore.course.lessons.lesson_15.judge.traffic import (
+    NEVER_S,
+    Load,
+    Plan,
+    Result,
+    plan,
+    simulate,
+)
 from kvstore.numbers import number
 
 MEASURE_S, RUN_S = 3.0, 8.0

@@ -7,9 +7,9 @@ import random
 import pytest
 from judge_cases import PAIRS, case_of, reached
 
-from kvstore.judge import CHANGES, Sitting, draw
-from kvstore.judge.cases import STATIONS, STREAMS, Call, Network, Width
-from kvstore.judge.traffic import NEVER_S, Plan, Tally
+from kvstore.course.lessons.lesson_15.judge import CHANGES, Sitting, draw
+from kvstore.course.lessons.lesson_15.judge.cases import STATIONS, STREAMS, Call, Network, Width
+from kvstore.course.lessons.lesson_15.judge.traffic import NEVER_S, Plan, Tally
 from kvstore.protocol import CREATE, RETRIEVE, UPDATE
 
 

@@ -13,8 +13,8 @@ change this package before the process starts. With `--practice N` the case foll
 record says so. With `--day DAY` it follows from the day, the level and a salt.
 """
 
-from kvstore.judge.cases import CHANGES, STATIONS, Case, draw
-from kvstore.judge.sitting import (
+from kvstore.course.lessons.lesson_15.judge.cases import CHANGES, STATIONS, Case, draw
+from kvstore.course.lessons.lesson_15.judge.sitting import (
     LINES,
     Line,
     Refused,
@@ -23,7 +23,7 @@ from kvstore.judge.sitting import (
     is_passed,
     lines_of,
 )
-from kvstore.judge.traffic import Load, Result, simulate
+from kvstore.course.lessons.lesson_15.judge.traffic import Load, Result, simulate
 
 __all__ = [
     "CHANGES",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from kvstore.judge.cases import (
+from kvstore.course.lessons.lesson_15.judge.cases import (
     ATTEMPTS,
     HOT_SHARE,
     ITEMS,

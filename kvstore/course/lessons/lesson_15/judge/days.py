@@ -10,10 +10,10 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kvstore.judge import cases
-from kvstore.judge.cases import MOST_IN_FLIGHT, Case
-from kvstore.judge.sitting import LOST, RUN_S, Refused, Sitting, lines_of
-from kvstore.judge.traffic import Load, plan, simulate
+from kvstore.course.lessons.lesson_15.judge import cases
+from kvstore.course.lessons.lesson_15.judge.cases import MOST_IN_FLIGHT, Case
+from kvstore.course.lessons.lesson_15.judge.sitting import LOST, RUN_S, Refused, Sitting, lines_of
+from kvstore.course.lessons.lesson_15.judge.traffic import Load, plan, simulate
 
 LEVELS: Final[Mapping[str, tuple[bool, bool]]] = {
     "A": (False, False), "B": (True, False), "C": (True, True),

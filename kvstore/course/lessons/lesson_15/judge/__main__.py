@@ -1,4 +1,4 @@
-"""`python -m kvstore.judge --folder FOLDER`: serve one case until the parent ends.
+"""`python -m kvstore.course.lessons.lesson_15.judge`: serve one case until the parent ends.
 
 The first line it prints is the address of the judge's own port. There, one method takes a JSON
 object with `ask` and returns a JSON object: see `_Judge`. A run has two servers of its own, with
@@ -16,10 +16,10 @@ from typing import Any
 
 import grpc
 
-from kvstore.judge import days
-from kvstore.judge.cases import SERVERS, Network
-from kvstore.judge.sitting import Refused, Sitting, drawn
-from kvstore.judge.traffic import Plan, Result, Tally
+from kvstore.course.lessons.lesson_15.judge import days
+from kvstore.course.lessons.lesson_15.judge.cases import SERVERS, Network
+from kvstore.course.lessons.lesson_15.judge.sitting import Refused, Sitting, drawn
+from kvstore.course.lessons.lesson_15.judge.traffic import Plan, Result, Tally
 from kvstore.protocol import CREATE, RETRIEVE, UPDATE
 from kvstore.subprocesses import listen
 from kvstore.v1 import kvstore_pb2 as pb
@@ -268,7 +268,9 @@ async def _serve(judge: _Judge) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    parse = argparse.ArgumentParser(prog="python -m kvstore.judge", description=__doc__)
+    parse = argparse.ArgumentParser(
+        prog="python -m kvstore.course.lessons.lesson_15.judge", description=__doc__
+    )
     parse.add_argument("--folder", type=Path, required=True, help="where the record is written")
     parse.add_argument("--learner", default="learner", help="the name in the record")
     parse.add_argument("--practice", type=int, help="a case that follows from this number")
