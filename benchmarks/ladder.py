@@ -35,9 +35,12 @@ READ_S, WRITE_S = 0.010, 0.050
 PRELOADED = {"global": 60, "per_key": 500}
 """Preloaded keys: enough for the deletes; few with one lock, which serialises the preload."""
 SMALL = Workload(
-    mix={"retrieve": 1, "update": 1}, preload=1_000,
-    key_bytes_mean=8, value_bytes_mean=16, sizes="fixed",
-)  # fmt: skip
+    mix={"retrieve": 1, "update": 1},
+    preload=1_000,
+    key_bytes_mean=8,
+    value_bytes_mean=16,
+    sizes="fixed",
+)
 SIZES = (1, 8, 32, 128, 512)
 """Operations in a message."""
 STREAMS = 64
@@ -169,9 +172,14 @@ def run_batches(server: Server, size: int, duration_s: float) -> Run:
     """Make one run with batches of this size. Raises `RuntimeError` if an operation was not OK."""
     in_flight = min(MOST_REQUESTS_IN_FLIGHT, max(STREAMS, OPERATIONS_IN_FLIGHT // size))
     run = run_in_process(
-        strategies.pipelined, server, SMALL,
-        in_flight=in_flight, duration_s=duration_s, batch=size, streams=STREAMS,
-    )  # fmt: skip
+        strategies.pipelined,
+        server,
+        SMALL,
+        in_flight=in_flight,
+        duration_s=duration_s,
+        batch=size,
+        streams=STREAMS,
+    )
     if set(run.outcomes()) != {"OK"}:  # a wrong value would have ended the run
         raise RuntimeError(f"every operation should be answered OK, got {run.outcomes()}")
     return run

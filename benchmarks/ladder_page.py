@@ -56,9 +56,12 @@ def write_page(
 ) -> list[Path]:
     """Write ladder.svg and ladder.md; return where they are."""
     return page.write(
-        folder, "ladder", 1.6 + 0.62 * len(rungs),
-        lambda figure: draw(rungs, figure.add_subplot()), markdown(rungs, host, pace),
-    )  # fmt: skip
+        folder,
+        "ladder",
+        1.6 + 0.62 * len(rungs),
+        lambda figure: draw(rungs, figure.add_subplot()),
+        markdown(rungs, host, pace),
+    )
 
 
 def draw(rungs: Sequence[Rung], ax: Axes) -> Axes:
@@ -71,20 +74,35 @@ def draw(rungs: Sequence[Rung], ax: Axes) -> Axes:
         ax.plot(measured, heights, color="#CCCCCC", linewidth=1.5, zorder=1)
         ax.plot(measured, heights, "o", color=style.MEASURED, label="measured", zorder=3)
         ax.barh(
-            heights, [high - low for low, high in intervals], 0.6,
-            left=[low for low, _ in intervals], color=style.PREDICTED, alpha=0.25, zorder=2,
+            heights,
+            [high - low for low, high in intervals],
+            0.6,
+            left=[low for low, _ in intervals],
+            color=style.PREDICTED,
+            alpha=0.25,
+            zorder=2,
             label="interval of the prediction, 90 %",
-        )  # fmt: skip
+        )
         ax.plot(
-            predicted, heights, "|", color=style.PREDICTED, markersize=26, markeredgewidth=2,
-            label="predicted before the run", zorder=4,
-        )  # fmt: skip
+            predicted,
+            heights,
+            "|",
+            color=style.PREDICTED,
+            markersize=26,
+            markeredgewidth=2,
+            label="predicted before the run",
+            zorder=4,
+        )
         for height, rung in zip(heights, rungs, strict=True):
             ax.annotate(
                 f"{four_digits(rung.measured_per_s)}/s, {rung.ratio:.2f} {TIMES} predicted",
-                (max(rung.measured_per_s, intervals[height][1]), height), (12, 0),
-                textcoords="offset points", va="center", bbox=style.PAPER, zorder=2,
-            )  # fmt: skip
+                (max(rung.measured_per_s, intervals[height][1]), height),
+                (12, 0),
+                textcoords="offset points",
+                va="center",
+                bbox=style.PAPER,
+                zorder=2,
+            )
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter(EngFormatter(sep=""))
         # Room for the number beside the highest dot, in proportion to the range of the axis.
@@ -106,10 +124,16 @@ def _name_conditions(rungs: Sequence[Rung], ax: Axes) -> None:
             if height:
                 ax.axhline(height - 0.5, color=style.INK, linestyle=":", linewidth=1.5)
             ax.annotate(
-                rung.conditions, (1.0, height - 0.45), (-4, 2), ha="right", va="bottom",
-                xycoords=("axes fraction", "data"), textcoords="offset points",
-                color=style.INK, fontsize=style.TEXT_PT,
-            )  # fmt: skip
+                rung.conditions,
+                (1.0, height - 0.45),
+                (-4, 2),
+                ha="right",
+                va="bottom",
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                color=style.INK,
+                fontsize=style.TEXT_PT,
+            )
         before = rung.conditions
 
 
@@ -135,4 +159,4 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> list[
         "the clients of the last six steps. A processor is the bottleneck if the event loop of one",
         "process is always busy; the table shows how busy both event loops were.",
         "Values that batches read were compared with the values written.",
-    ]  # fmt: skip
+    ]

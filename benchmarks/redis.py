@@ -34,15 +34,31 @@ class Redis:
         """Return what `redis-cli` or `redis-benchmark` prints. Raises `CalledProcessError`."""
         return subprocess.run(
             [f"{self._name}-{part}", "-s", self._socket, *arguments],
-            capture_output=True, text=True, timeout=120, check=True, stdin=subprocess.DEVNULL,
-        ).stdout  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        ).stdout
 
     def per_s(self, command: str, *, clients: int, requests: int, pipeline: int = 1) -> float:
         """Return the throughput of `get` or `set`: 1,000 keys and values of 16 bytes."""
         table = self.output(
-            "benchmark", "--csv", "-t", command, "-r", "1000", "-d", "16",
-            "-P", f"{pipeline}", "-c", f"{clients}", "-n", f"{requests}",
-        )  # fmt: skip
+            "benchmark",
+            "--csv",
+            "-t",
+            command,
+            "-r",
+            "1000",
+            "-d",
+            "16",
+            "-P",
+            f"{pipeline}",
+            "-c",
+            f"{clients}",
+            "-n",
+            f"{requests}",
+        )
         return float(list(csv.reader(io.StringIO(table)))[-1][1])
 
 

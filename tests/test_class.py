@@ -48,9 +48,13 @@ def test_students_get_no_solution_no_notes_and_no_outputs(students, tmp_path):
     )
     settings = {**os.environ, "PYTHONPATH": str(students), "COURSE_PROGRESS": str(tmp_path / "p")}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=students, env=settings, capture_output=True, text=True,
+        [sys.executable, "-c", program],
+        cwd=students,
+        env=settings,
+        capture_output=True,
+        text=True,
         timeout=100,
-    )  # fmt: skip
+    )
 
     assert done.stderr == ""
     assert done.stdout.count("Passed.") == 2
@@ -225,8 +229,10 @@ def test_an_interval_stands_beside_its_prediction(
 ):
     monkeypatch.setenv(progress.VARIABLE, str(hand_ins[0]))
     for question, low, high, measured in (
-        ("01.mix", 20, 40, 23), ("03.per_key", 1000, 2000, 2400), ("01.reads_only", 90, 110, None),
-    ):  # fmt: skip
+        ("01.mix", 20, 40, 23),
+        ("03.per_key", 1000, 2000, 2400),
+        ("01.reads_only", 90, 110, None),
+    ):
         progress.keep_prediction(question, (low * high) ** 0.5, "calls/s", interval=(low, high))
         if measured:
             progress.settle(question, measured, lambda *_: 0.1)

@@ -87,10 +87,19 @@ def test_a_note_is_no_fault(monkeypatch, capsys):
 def test_without_packages_it_says_what_to_install(tmp_path):
     """A Python without any package: the first checks work there, too."""
     ended = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", "import sys; sys.path.insert(0, sys.argv[1]);"
-         "from tools import doctor; sys.exit(doctor.main())", ROOT],
-        capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            "import sys; sys.path.insert(0, sys.argv[1]);"
+            "from tools import doctor; sys.exit(doctor.main())",
+            ROOT,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
 
     assert ended.returncode == 1, ended.stderr
     assert "course.py lab" in ended.stdout.splitlines()[-1]

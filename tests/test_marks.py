@@ -111,9 +111,13 @@ def run(*command, cwd, timeout=900):
     settings["COURSE_PROGRESS"] = str(cwd / "progress.sqlite3")
     settings["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), settings["PATH"]])
     return subprocess.run(
-        [sys.executable, *command], cwd=cwd, env=settings, capture_output=True, text=True,
+        [sys.executable, *command],
+        cwd=cwd,
+        env=settings,
+        capture_output=True,
+        text=True,
         timeout=timeout,
-    )  # fmt: skip
+    )
 
 
 def test_each_lesson_with_exercises_becomes_an_assignment_for_both(tmp_path):
@@ -240,9 +244,19 @@ def test_otter_marks_the_class(tmp_path):
     total = marks.for_otter(LESSON, tmp_path)
     folder = tmp_path / LESSON.stem
     made = run(
-        "-m", "otter", "generate", "-t", "tests", "-c", "otter_config.json", "-o", "auto.zip",
-        "--no-requirements", "--no-environment", cwd=folder,
-    )  # fmt: skip
+        "-m",
+        "otter",
+        "generate",
+        "-t",
+        "tests",
+        "-c",
+        "otter_config.json",
+        "-o",
+        "auto.zip",
+        "--no-requirements",
+        "--no-environment",
+        cwd=folder,
+    )
     assert made.returncode == 0, made.stderr
     with ThreadPoolExecutor(2) as two_at_a_time:
         scores = two_at_a_time.map(lambda student: mark(student, folder, tmp_path), FEW)
@@ -261,9 +275,18 @@ def mark(student, folder, tmp_path):
     hand_in(folder / LESSON.name, student, place)
     with contextlib.suppress(subprocess.TimeoutExpired):  # `otter run` itself has no limit
         run(
-            "-m", "otter", "run", str(place), "-a", str(folder / "auto.zip"), "-o", ".",
-            "--no-logo", cwd=place.parent, timeout=NOTEBOOK_S,
-        )  # fmt: skip
+            "-m",
+            "otter",
+            "run",
+            str(place),
+            "-a",
+            str(folder / "auto.zip"),
+            "-o",
+            ".",
+            "--no-logo",
+            cwd=place.parent,
+            timeout=NOTEBOOK_S,
+        )
     results = place.with_name("results.json")
     tests = json.loads(results.read_text("utf-8"))["tests"] if results.is_file() else []
     return sum(each.get("score", 0) for each in tests)

@@ -32,8 +32,11 @@ def validated(folder, sources):
     ours = ["--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml"), "-p", "conftest"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *ours, str(path)],
-        cwd=ROOT, env=settings, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=settings,
+        capture_output=True,
+        text=True,
+    )
     return done.stdout, done.returncode
 
 

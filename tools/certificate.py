@@ -36,13 +36,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parse.add_argument("folder", metavar="FOLDER", help="a new folder for the files")
     parse.add_argument(
-        "--host", metavar="NAME", nargs="+", default=[], action="extend",
+        "--host",
+        metavar="NAME",
+        nargs="+",
+        default=[],
+        action="extend",
         help="names or IP addresses by which clients reach the server",
-    )  # fmt: skip
+    )
     parse.add_argument(
-        "--days", type=int, default=DAYS, metavar="N",
+        "--days",
+        type=int,
+        default=DAYS,
+        metavar="N",
         help=f"days until the certificate expires (default {DAYS})",
-    )  # fmt: skip
+    )
     given = parse.parse_args(arguments)
     try:
         expires = write(Path(given.folder), given.host, given.days)

@@ -208,17 +208,25 @@ SHOWN = {
     "03": [
         Shown("03.global_lock", "one lock", 4, 1, MIX, ONE_LOCK),
         Shown(
-            "03.per_key", "100 in flight, short lock", 100, 100, MIX,
+            "03.per_key",
+            "100 in flight, short lock",
+            100,
+            100,
+            MIX,
             {"locking": "per_key", "threads": 100},
         ),
     ],
     "04": [
         Shown(
-            "04.pool", "a pool of 8, 32 in flight", 32, 8, {"reads": (1, 0.020)},
+            "04.pool",
+            "a pool of 8, 32 in flight",
+            32,
+            8,
+            {"reads": (1, 0.020)},
             {"locking": "per_key", "threads": 8},
         )
     ],
-}  # fmt: skip
+}
 """What the lessons show whose result depends on the machine most. Others build on them."""
 OF_ANY_DAY = "03"
 

@@ -171,9 +171,6 @@ def _id(kind: str, task: Task) -> str:
     return f"{kind}-{task.name.replace('_', '-')}"[:64]
 
 
-# ---- nbgrader ----------------------------------------------------------------------------------
-
-
 def for_nbgrader(lesson: Path, out: Path) -> int:
     """Write `source/NAME/NAME.ipynb` and the settings into `out`; return the points.
 
@@ -220,9 +217,6 @@ def _nbgrader(task: Task, kind: str) -> dict[str, Any]:
     return {"nbgrader": {**facts, **({"points": POINTS} if judges else {})}}
 
 
-# ---- Otter -------------------------------------------------------------------------------------
-
-
 def for_otter(lesson: Path, out: Path) -> int:
     """Write the student's notebook, its tests and the settings into `out/NAME`; return the points.
 
@@ -252,11 +246,13 @@ def for_otter(lesson: Path, out: Path) -> int:
     nbformat.write(sheet, folder / lesson.name)
     tests = {
         task.name: {
-            "exercise": task.exercise_id, "variable": task.variable,
-            "cell": _id("answer", task), "points": POINTS,
+            "exercise": task.exercise_id,
+            "variable": task.variable,
+            "cell": _id("answer", task),
+            "points": POINTS,
         }
         for task in found
-    }  # fmt: skip
+    }
     settings = {"assignment_name": lesson.stem, "lang": "python", "print_summary": False}
     settings["plugins"] = [{"kvstore.course.marking.Otter": tests}]
     (folder / "otter_config.json").write_text(json.dumps(settings, indent=1), "utf-8")

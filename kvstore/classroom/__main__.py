@@ -73,9 +73,12 @@ def _options(arguments: Sequence[str] | None) -> Any:
         "lessons", nargs="*", metavar="LESSON", help="such as 03 (default: all core lessons)"
     )
     parser.add_argument(
-        "--lan", nargs="?", const="", metavar="ADDRESS",
+        "--lan",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
         help="let other machines of this network vote: opens the port at one address",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--port", type=int, help=f"for votes (default: {client.PORT}, or as before)"
     )

@@ -126,9 +126,13 @@ class Student:
             db.execute("DELETE FROM votes")
 
     def vote(
-        self, question_id: str, *, value: float | None = None, choice: str | None = None,
+        self,
+        question_id: str,
+        *,
+        value: float | None = None,
+        choice: str | None = None,
         unit: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Keep an answer on the disk and send it in the background; nothing without a class."""
         if self.membership() is None:
             return
@@ -162,8 +166,6 @@ class Student:
             "made_at REAL NOT NULL)"
         )
         return db
-
-    # ---- the thread ----------------------------------------------------------------------------
 
     def _start(self) -> None:
         self._news.set()
@@ -199,11 +201,15 @@ class Student:
             return False
         ballots = [
             messages.Ballot(
-                sequence=sequence, question_id=question_id, value=value, choice=choice, unit=unit,
+                sequence=sequence,
+                question_id=question_id,
+                value=value,
+                choice=choice,
+                unit=unit,
                 age_s=max(0.0, time.time() - made_at),
             )
             for sequence, question_id, value, choice, unit, made_at in rows
-        ]  # fmt: skip
+        ]
         request = messages.VoteRequest(voter_secret=bytes.fromhex(member.secret), ballots=ballots)
         with member.calling() as stub:
             done = stub.Vote(request, timeout=CALL_S, wait_for_ready=False)

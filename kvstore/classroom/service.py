@@ -91,10 +91,13 @@ class Classroom(classroom_pb2_grpc.ClassroomServiceServicer):
         try:
             joined = await asyncio.to_thread(
                 lambda: self._store.join(
-                    request.voter_secret, name, address,
-                    most=STUDENTS_MOST, per_address=STUDENTS_MOST if mine else PER_ADDRESS_MOST,
+                    request.voter_secret,
+                    name,
+                    address,
+                    most=STUDENTS_MOST,
+                    per_address=STUDENTS_MOST if mine else PER_ADDRESS_MOST,
                 )
-            )  # fmt: skip
+            )
         except OverflowError:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the class is full")
         return messages.JoinResponse(joined=joined)

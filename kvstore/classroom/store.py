@@ -157,8 +157,6 @@ class Store:
         with self._lock:
             return self._db.execute(statement, values).fetchall()
 
-    # ---- what makes it the same class --------------------------------------------------------
-
     def _identity(self) -> codes.Identity:
         certificate, key, code = (self.kept(name) for name in ("certificate", "key", "code"))
         if certificate is None:
@@ -177,8 +175,6 @@ class Store:
         """Keep values of the class by their names."""
         with self._writing() as db:
             db.executemany("INSERT OR REPLACE INTO class VALUES (?, ?)", values.items())
-
-    # ---- what students send ------------------------------------------------------------------
 
     def join(self, secret: bytes, name: str, address: str, *, most: int, per_address: int) -> int:
         """Let a voter in, once however often it is called; return how many have joined.
@@ -235,8 +231,6 @@ class Store:
         )
         return True
 
-    # ---- what the teacher does -----------------------------------------------------------------
-
     def step(self, question_id: str, action: str, now: float | None = None) -> None:
         """Open, close, reopen or reveal a round; "second" opens a further one.
 
@@ -275,8 +269,6 @@ class Store:
         with self._writing() as db:
             row = (question_id, value, time.time())
             db.execute("INSERT OR REPLACE INTO measurements VALUES (?, ?, ?)", row)
-
-    # ---- what the page and the tables show -------------------------------------------------------
 
     @staticmethod
     def _rounds(db: sqlite3.Connection, question_id: str) -> list[Round]:
@@ -324,9 +316,6 @@ def phase_of(rounds: Sequence[Round]) -> Phase:
 
 def _hashed(secret: bytes) -> bytes:
     return hashlib.sha256(secret).digest()
-
-
-# ---- after the class ----------------------------------------------------------------------------
 
 
 class HandedIn(NamedTuple):

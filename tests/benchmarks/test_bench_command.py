@@ -25,8 +25,11 @@ def test_a_name_that_is_none_is_refused_with_those_there_are(capsys):
 def test_ctrl_c_shows_what_was_measured_and_leaves_nothing_running():
     with subprocess.Popen(
         [sys.executable, "-m", "benchmarks", "overhead", "--quick"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
-    ) as bench:  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+    ) as bench:
         assert bench.stdout is not None
         for line in bench.stdout:
             if "blocking x1" in line:  # the first row

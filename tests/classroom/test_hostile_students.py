@@ -163,9 +163,12 @@ def test_a_call_that_ends_the_server_of_grpcio_does_not_end_the_class(room, stud
     pem = ssl.get_server_certificate(("127.0.0.1", room.port))
     options = [("grpc.ssl_target_name_override", "rpc-throughput-class")]
     for _ in range(2):
-        with grpc.secure_channel(
-            room.address, grpc.ssl_channel_credentials(pem.encode()), options=options
-        ) as stranger, pytest.raises(grpc.RpcError):  # fmt: skip
+        with (
+            grpc.secure_channel(
+                room.address, grpc.ssl_channel_credentials(pem.encode()), options=options
+            ) as stranger,
+            pytest.raises(grpc.RpcError),
+        ):
             stranger.unary_unary(b"/kvstore.v1.\xff/x")(b"", timeout=10)
 
     student.vote("03.global_lock", value=25.0, unit="calls/s")
@@ -204,11 +207,13 @@ def test_the_page_answers_only_to_its_address_on_this_machine(room):
 def test_the_page_refuses_what_it_cannot_do(room):
     question = room.state()["id"]
     for sent_ in (
-        b"no JSON", b"[]", b"{}",
+        b"no JSON",
+        b"[]",
+        b"{}",
         json.dumps({"action": "measure", "question": question, "value": "many"}).encode(),
         json.dumps({"action": "measure", "question": question, "value": -1}).encode(),
         json.dumps({"action": "go", "question": "elsewhere"}).encode(),
-    ):  # fmt: skip
+    ):
         assert 400 == answer_of(f"{room.page}do", sent_)
     room.do("close")  # it is not open
     room.do("reveal")
