@@ -18,7 +18,6 @@ from kvstore.course.lessons.lesson_15.judge import (
     lines_of,
     simulate,
 )
-from kvstore.course.lessons.lesson_15.judge.days import share_of_par, sitting_of
 from kvstore.course.lessons.lesson_15.judge.sitting import drawn
 from kvstore.course.lessons.lesson_15.judge.traffic import Result
 
@@ -235,15 +234,3 @@ def play(player: str, number: int) -> Outcome:
     final, passed = record["final"], is_passed(lines_of(record))
     named = final["lines"][0]["points"]
     return Outcome(number, final["points"], final["met"], passed, service.case.first, named)
-
-
-def share_of_day(player: str, day: str, level: str) -> float:
-    """Let a player play the service of a day, computed; return its throughput over par."""
-    service = Computed(sitting_of(day, level, learner=player))
-    service.brief["id"] = day  # purchases at random are the same each time
-    PLAYERS[player](service)
-    return share_of_par(service.record())
-
-
-PAR = 0.95
-"""The share of par from which it is reached."""

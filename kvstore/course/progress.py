@@ -77,12 +77,6 @@ _TABLES: Final = {
         drawn REAL,            -- what the learner predicts at x; NULL where only measured
         measured REAL,
         PRIMARY KEY (question_id, attempt, x)""",
-    "days": """
-        service TEXT NOT NULL, -- the day and the level, such as '2026-11-25 C'
-        par_per_s REAL NOT NULL,
-        share REAL NOT NULL,   -- of par
-        purchases INTEGER NOT NULL,
-        at REAL NOT NULL""",
 }
 
 
@@ -498,31 +492,6 @@ def curve(question: Question) -> tuple[Point, ...]:
     """Return what was drawn and measured for an attempt at a question, in the order of x."""
     with writing() as connection:
         return _points(connection, question)
-
-
-class Day(NamedTuple):
-    """One finished service of a day."""
-
-    par_per_s: float
-    share: float
-    purchases: int
-
-
-def keep_day(service: str, par_per_s: float, share: float, purchases: int) -> None:
-    """Store a finished service of a day beside those before it."""
-    values = service, par_per_s, share, purchases, time.time()
-    _done("INSERT INTO days VALUES (?, ?, ?, ?, ?)", *values)
-
-
-def days() -> dict[str, tuple[Day, int]]:
-    """Return the best result of each service of a day, the cheaper one of equals, and the tries."""
-    tries: dict[str, list[Day]] = {}
-    for service, *made in _done("SELECT service, par_per_s, share, purchases FROM days"):
-        tries.setdefault(service, []).append(Day(*made))
-    return {
-        service: (max(made, key=lambda each: (each.share, -each.purchases)), len(made))
-        for service, made in tries.items()
-    }
 
 
 def questions() -> tuple[Question, ...]:

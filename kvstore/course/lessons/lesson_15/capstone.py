@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import grpc
 import pandas as pd
@@ -304,15 +304,10 @@ class Service(rendering.Shown):
             _say("Predict first, such as `predict(result=150)`: the run is final. Nothing was run.")
             return None
         self._run("result", client, {}, self._in_flight())
-        score = self._kept(self.record())
-        score._show()
-        return score
-
-    def _kept(self, record: dict[str, Any]) -> Score:
-        """Keep the score of a finished record in the learner's progress, and return it."""
-        score = Score(record)
+        score = Score(self.record())
         line = f"{score.points:g} points"
         progress.record_answer("15.capstone", "passed" if score.passed else "not yet", line)
+        score._show()
         return score
 
     def record(self) -> dict[str, Any]:
@@ -407,14 +402,6 @@ def open_service(
     case = [] if practice is None else [f"--practice={practice}"]
     if open_loop is not None:
         case.append(f"--loop={'open' if open_loop else 'closed'}")
-    return opened(Service, case, learner, folder)
-
-
-S = TypeVar("S", bound=Service)
-
-
-def opened(kind: type[S], case: Sequence[str], learner: str | None, folder: Path | None) -> S:
-    """Start the judge's process with the arguments that name its case; return its service."""
     learner = re.sub(r"[^\w.-]+", "_", learner or getpass.getuser())
     arguments = [f"--folder={folder or records()}", f"--learner={learner}", *case]
     arguments += ["--fast"] if mode.fast() else []
@@ -425,7 +412,7 @@ def opened(kind: type[S], case: Sequence[str], learner: str | None, folder: Path
             raise RuntimeError(f"the service did not start: {process.error_text() or 'no reason'}")
         channel = stack.enter_context(grpc.insecure_channel(address))
         ask = channel.unary_unary(METHOD, response_deserializer=json.loads)
-        service = kind(ask, stack)  # an interrupt while it asks for its brief ends the process
+        service = Service(ask, stack)  # an interrupt while it asks for its brief ends the process
         service._stack = stack.pop_all()
     return service
 
@@ -443,13 +430,6 @@ def _row(result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_FAILS: Final = {
-    None: "In a third of the services, one of the two servers stalls or goes away during the run.",
-    True: "One of the two servers stalls or goes away during the run.",
-    False: "Both servers work during the whole run.",
-}
-
-
 def _brief(brief: Mapping[str, Any]) -> list[str]:
     target = (
         f"When calls arrive at {brief['growth']:g} times the throughput of today, the p99 must "
@@ -463,7 +443,8 @@ def _brief(brief: Mapping[str, Any]) -> list[str]:
         f"Clients keep up to {brief['most_in_flight']} calls in flight. The throughput of today "
         "is the highest of the unchanged service.",
         target,
-        f"{_FAILS[brief['fails']]} Nothing may be lost.",
+        "In a third of the services, one of the two servers stalls or goes away during the run. "
+        "Nothing may be lost.",
         f"You may buy up to {brief['most_changes']} changes: {', '.join(brief['changes'])}.",
     ]
 

@@ -2,7 +2,6 @@
 
     cases      services drawn at random, as queueing networks; the changes on offer
     traffic    the calls of a run, the count of their answers, and a run without a clock
-    days       the services of a day: the same for everybody, with a par
     sitting    what one learner measured, predicted and bought; the rules, the brief, the points
     __main__   the process: two servers in front of the stations, and the judge's own port
 
@@ -10,7 +9,7 @@ The process draws its case from the entropy of the operating system, and writes 
 record when the score is final, not before. Its command line, its environment and its replies say
 nothing about it. What remains: the owner of a machine can read the memory of the process, or
 change this package before the process starts. With `--practice N` the case follows from N, and the
-record says so. With `--day DAY` it follows from the day, the level and a salt.
+record says so.
 """
 
 from kvstore.course.lessons.lesson_15.judge.cases import CHANGES, STATIONS, Case, draw

@@ -16,7 +16,6 @@ from typing import Any
 
 import grpc
 
-from kvstore.course.lessons.lesson_15.judge import days
 from kvstore.course.lessons.lesson_15.judge.cases import SERVERS, Network
 from kvstore.course.lessons.lesson_15.judge.sitting import Refused, Sitting, drawn
 from kvstore.course.lessons.lesson_15.judge.traffic import Plan, Result, Tally
@@ -275,17 +274,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parse.add_argument("--learner", default="learner", help="the name in the record")
     parse.add_argument("--practice", type=int, help="a case that follows from this number")
     parse.add_argument("--loop", choices=("open", "closed"), help="how calls arrive in the runs")
-    parse.add_argument("--day", help="the service of this day, such as 2026-11-25")
-    parse.add_argument("--level", default="B", help="its difficulty: A, B or C")
     parse.add_argument("--fast", action="store_true", help="half as long runs, for tests")
     given = parse.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)
-    who = {"learner": given.learner, "fast": given.fast}
-    if given.day is not None:
-        sitting = days.sitting_of(given.day, given.level, **who)
-    else:
-        loop = None if given.loop is None else given.loop == "open"
-        sitting = drawn(given.practice, loop, **who)
+    loop = None if given.loop is None else given.loop == "open"
+    sitting = drawn(given.practice, loop, learner=given.learner, fast=given.fast)
     asyncio.run(_serve(_Judge(sitting, given.folder)))
     return 0
 

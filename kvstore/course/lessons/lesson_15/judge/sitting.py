@@ -52,16 +52,12 @@ class Sitting:
         rng: random.Random,
         *,
         learner: str = "",
-        practice: int | str | None = None,
-        par_per_s: float | None = None,
-        fails: bool | None = None,
+        practice: int | None = None,
         fast: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._case = case
         self._rng = rng
-        self._par_per_s = par_per_s
-        self._fails = fails
         self._clock = clock
         self._factor = FAST if fast else 1.0
         self._changes: list[str] = []
@@ -88,15 +84,11 @@ class Sitting:
         return self.record["final"] is not None
 
     def brief(self) -> dict[str, Any]:
-        """Return what the learner is given: the kind of target, the growth, and what is the same.
-
-        `fails` is whether a server fails during the run; None leaves it open.
-        """
+        """Return what is given: the kind of target, the growth, and what is the same for all."""
         return {
             "id": self.record["id"],
             "growth": self._case.growth,
             "open_loop": self._case.open_loop,
-            "fails": self._fails,
             "p99_s": P99_S,
             "most_in_flight": MOST_IN_FLIGHT,
             "most_changes": MOST_CHANGES,
@@ -221,8 +213,6 @@ class Sitting:
             "most_in_flight": MOST_IN_FLIGHT,
             "case": self._case.as_dict(),
         }
-        if self._par_per_s is not None:
-            final["par_per_s"] = self._par_per_s
         lines = lines_of(self.record)
         final["lines"] = [line._asdict() for line in lines]
         final["points"] = round(sum(line.points for line in lines), 1)
