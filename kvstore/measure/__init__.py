@@ -19,7 +19,7 @@ from kvstore.measure.figures import (
     throughput_interval,
 )
 from kvstore.measure.host import cores, describe_host
-from kvstore.measure.parts import during, only, turns
+from kvstore.measure.parts import during, only
 from kvstore.measure.recorder import Cpu, Sample
 from kvstore.measure.run import Outcome, Run
 from kvstore.measure.validity import Finding, findings, machine_limit, verdict
@@ -43,6 +43,5 @@ __all__ = [
     "only",
     "quantile",
     "throughput_interval",
-    "turns",
     "verdict",
 ]

@@ -2,17 +2,14 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from kvstore.measure.audit import in_flight_between, in_flight_steps
+from kvstore.measure.audit import in_flight_between
 from kvstore.measure.recorder import Cpu, Records, Sample
 from kvstore.measure.run import Outcome, Run
-from kvstore.protocol import BATCH, KINDS, OK
-
-if TYPE_CHECKING:  # see run.py
-    import pandas as pd
+from kvstore.protocol import BATCH, KINDS
 
 
 def only(run: Run, operation: str) -> Run:
@@ -61,39 +58,6 @@ def during(run: Run, from_s: float, until_s: float) -> During:
         float(np.mean(took_s)) if len(done) else float("nan"),
         float(in_flight),
     )
-
-
-def turns(run: Run) -> "pd.DataFrame":
-    """Return one row for each turn of `run.in_flight` calls, in the order of sending.
-
-    The last turn may be shorter. `sending_s` is the time from the first to the last send,
-    `answered_s` the time from the first send to the last end, and `last_s` the residence time of
-    the call that was sent last. `most_in_flight` is exact. Memory is the maximum of the samples
-    during the turn, NaN without a sample.
-    """
-    import pandas as pd
-
-    records = run.records[np.argsort(run.records["sent_s"], kind="stable")]
-    size = run.in_flight or len(records)
-    rows = [_row(run, records[at : at + size]) for at in range(0, len(records), size)]
-    return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="turn"))
-
-
-def _row(run: Run, calls: Records) -> dict[str, float]:
-    sent_s, done_s = calls["sent_s"], calls["done_s"]
-    begins_s, ends_s = float(sent_s[0]), float(done_s.max())
-    within = run.samples[run.samples["elapsed_s"].between(begins_s, ends_s)]
-    return {
-        "begins_s": begins_s,
-        "sending_s": float(sent_s[-1]) - begins_s,
-        "answered_s": ends_s - begins_s,
-        "last_s": float(done_s[-1] - sent_s[-1]),
-        "calls": len(calls),
-        "ok": int(np.count_nonzero(calls["status"] == OK)),
-        "most_in_flight": int(in_flight_steps(sent_s, done_s)[1].max()),
-        "client_bytes": float(within["client_rss_bytes"].max()),
-        "server_bytes": float(within["server_rss_bytes"].max()),
-    }
 
 
 # ---- merge --------------------------------------------------------------------------------------

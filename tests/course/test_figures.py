@@ -109,7 +109,6 @@ ROWS = [
     (partial(views.plot_ceilings, {"disk": 90.0, "back end": 13.0}, {"disk": 2.0, "back end": 5.0},
              60.0),
      "lets through: 2 dots at (180, 0), (65, 1)", "throughput: 60/s: an upright line at 60"),
-    (partial(views.plot_endings, [ONE, MANY]), "OK: 2 bars, long 100, 100"),
     (partial(views.plot_in_flight_over_time,
              run_of([(0.0, 10.0, "create"), *[(5.0, 10.0, "create")] * 9])),
      "measured: 2 dots at (2.5, 1), (7.5, 10)", "limit: a level line at 1"),

@@ -88,11 +88,3 @@ def test_a_server_in_front_shows_its_back_end_where_others_have_a_disk():
     both = views.time_by_station_table({"disk": run, "front": front})
 
     assert both.loc["disk", "disk (ms)"] == both.loc["front", "back end (ms)"] > 0
-
-
-def test_ends_are_counted_by_name():
-    calls = [(0.0, 0.4, "retrieve"), (0.1, 0.5, "retrieve", "CANCELLED"), (1.0, 1.2, "retrieve")]
-
-    assert {"sent (calls)": 3, "OK (calls)": 2, "CANCELLED (calls)": 1} == views.endings_table(
-        {"one": run_of(calls)}
-    ).loc["one"].to_dict()

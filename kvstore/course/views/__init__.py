@@ -9,14 +9,12 @@ stations          the drawing at the top of a lesson; what each station lets thr
 throughput        of runs, of steps, and by the number in flight: bounds, saturation, models
 timelines         one run from its start to its end; single calls
 ribbons           many simulated results, their law, and the one real run
-endings           how calls ended, by status
 calibration       predicted over measured, of a learner over the course, and of a class
 
 What one lesson draws lies in its room, in `figures`.
 """
 
 from kvstore.course.rendering import captioned
-from kvstore.course.views.endings import endings_table, plot_endings
 from kvstore.course.views.ribbons import plot_ribbon
 from kvstore.course.views.stations import (
     little_by_station_table,
@@ -44,14 +42,12 @@ from kvstore.course.views.timelines import (
 __all__ = [
     "MB",
     "captioned",
-    "endings_table",
     "ladder_table",
     "little_by_station_table",
     "plot_answered_over_time",
     "plot_by_setting",
     "plot_calls_over_time",
     "plot_ceilings",
-    "plot_endings",
     "plot_in_flight_over_time",
     "plot_ladder",
     "plot_mix",

@@ -107,11 +107,6 @@ def _varied(run: Run) -> Prediction:
     return Prediction(found, "calls/s", reason, station.name)
 
 
-def lost(run: Run) -> int:
-    """Return the calls that did not end OK."""
-    return run.issued - run.operations_ok
-
-
 PREDICTIONS = (
     PredictionQuestion(
         "09.behind_pool",
@@ -167,12 +162,6 @@ PREDICTIONS = (
         model=_varied,
     ),
     # further lessons
-    PredictionQuestion(
-        "09.lost",
-        "How many calls of the burst does a default server lose? (If you say none, write 1.)",
-        unit="calls",
-        measured=lost,
-    ),
     PredictionQuestion(
         "09.limit",
         "The client finds its own limit: where does it settle?",
