@@ -27,7 +27,7 @@ from kvstore.server.launch import (
     serving_replicas,
     serving_sharded,
 )
-from kvstore.server.settings import LOCKINGS, WRITINGS, ServerSettings
+from kvstore.server.settings import LOCKINGS, ServerSettings
 from kvstore.server.wire import at_distance
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOCKINGS",
-    "WRITINGS",
     "EtcdNotInstalled",
     "Server",
     "ServerDidNotStart",

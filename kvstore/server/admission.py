@@ -7,7 +7,7 @@ import hmac
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
@@ -58,8 +58,6 @@ def channel_options(settings: ServerSettings) -> list[tuple[str, int]]:
         options.append(("grpc.max_concurrent_streams", settings.max_streams))
     if not settings.refuse_streams:
         options.append(("grpc.http.overload_protection", 0))
-    if settings.default_limits:
-        return options
     return [*options, *(PENDING if settings.tls is None else ()), *LIMITS]
 
 
@@ -180,31 +178,6 @@ class AsyncDemandToken(_OnLoop, DemandToken):
         await context.abort(grpc.StatusCode.UNAUTHENTICATED, WHY)
 
 
-Pair = tuple[str, str | bytes]
-"""One metadata entry: its name, and text or (for names that end in -bin) bytes."""
-
-
-def as_text(method: str, metadata: Iterable[Pair]) -> str:
-    """Return the log entry of a call: the method, then a line for each metadata entry."""
-    return "\n".join([method, *(f"    {name}: {value!r}" for name, value in metadata)])
-
-
-class ReadHeaders(_BeforeMethod):
-    """Reads all metadata of a call and formats it as text, `times` times."""
-
-    def __init__(self, times: int) -> None:
-        self._times = times
-
-    def _chosen(self, details: grpc.HandlerCallDetails, handler: Any) -> Any:
-        for _ in range(self._times):
-            as_text(details.method, details.invocation_metadata or ())
-        return handler
-
-
-class AsyncReadHeaders(_OnLoop, ReadHeaders):
-    """`ReadHeaders` on an event loop."""
-
-
 MOST_ATTEMPTS: Final = 40_000
 """Limit on the attempts that are noted: about 1.5 MB of the report."""
 
@@ -278,7 +251,4 @@ def interceptors(
         found.append((AsyncDemandToken if settings.use_asyncio else DemandToken)(access.token))
     if settings.note_attempts:
         found.append((AsyncNoteAttempts if settings.use_asyncio else NoteAttempts)())
-    if settings.metadata_work:
-        kind = AsyncReadHeaders if settings.use_asyncio else ReadHeaders
-        found.append(kind(settings.metadata_work))
     return found

@@ -16,13 +16,6 @@ LOCKINGS = ("global", "per_key", "per_key_held")
 `per_key`: a lock for each key, held only while its entry changes, as in a concurrent map.
 `per_key_held`: a lock for each key, held through the disk time: writers of one key queue up."""
 
-WRITINGS = ("in_one_step", "read_then_write", "compare_and_replace")
-"""`in_one_step`: a write reads the key's entry and changes it in one step, after the disk time.
-`read_then_write`: a write reads the entry, uses the disk, and stores what follows from what it
-read. `compare_and_replace`: a write reads the entry, uses the disk, and stores its value if the
-entry is still what it read; if not, it begins again. Where `locking` holds a lock through the disk
-time, and in a group commit, all three do the same: no other write can come between."""
-
 DISK_TIMES = ("fixed", "two_point", "exponential", "heavy_tailed")
 """How the times of the simulated disk vary; their mean is always the declared delay S.
 `fixed`: each is S. `two_point`: nine of ten are S/3, and one of ten is 7 S. `exponential`: drawn
@@ -54,11 +47,6 @@ class ServerSettings:
         "one lock for all operations; or a lock for each key, held while its entry changes or"
         " through the disk time",
         choices=LOCKINGS,
-    )
-    writing: str = setting(
-        "in_one_step",
-        "how a write gets from the value it read to the value it stores, with the disk in between",
-        choices=WRITINGS,
     )
     threads: int = setting(128, "size of the thread pool; not used with asyncio")
     newest_first: bool = setting(
@@ -111,12 +99,6 @@ class ServerSettings:
         "note when each attempt of a call arrived and ended, for calls that threads send in a run",
     )
     """A call that gRPC retries is one call of its client: only a server sees its attempts."""
-    metadata_work: int = setting(
-        0, "how often an interceptor reads all metadata of each call and writes it out as text"
-    )
-    default_limits: bool = setting(
-        False, "keep gRPC's own limits on pending calls: a burst loses the calls above them"
-    )
     store: str = setting(
         "memory",
         "where the data are: memory; on asyncio also sqlite:FOLDER or etcd:HOST:PORT,HOST:PORT,...",
@@ -217,7 +199,6 @@ _WHOLE_NUMBERS = {
     "threads": (1, 10_000),
     "port": (0, 65_535),
     "disk_seed": (0, 2**32 - 1),
-    "metadata_work": (0, 1_000),
     **dict.fromkeys(_UNLIMITED, (1, 10_000_000)),
 }
 """The lowest and the highest value of each setting that is a whole number."""
@@ -262,11 +243,6 @@ def _check_store(settings: ServerSettings) -> None:
     if kind == "etcd" and settings.group_commit:
         raise ValueError(
             "store etcd: each operation is a call of etcd, so group_commit must be False"
-        )
-    if settings.writing != "in_one_step":
-        raise ValueError(
-            f"store {kind}: the store executes a write in one step, so writing must be in_one_step,"
-            f" got {settings.writing!r}"
         )
     if settings.back_end is not None:
         raise ValueError(

@@ -21,7 +21,7 @@ from kvstore.server import store
 from kvstore.server.admission import MeasuredPool
 from kvstore.server.counts import Counts
 from kvstore.server.settings import ServerSettings
-from kvstore.server.store import DETAILS, STORES, LooksFirst, disk_for
+from kvstore.server.store import DETAILS, Store, disk_for
 from kvstore.server.stream import Answer, Batch, answer_to, operations_of, problem_of, refused
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
@@ -38,8 +38,7 @@ class AsyncSteps(kvstore_pb2_grpc.KeyValueServiceServicer):
     def __init__(
         self, settings: ServerSettings, counts: Counts, pool: MeasuredPool | None = None
     ) -> None:
-        self._store = STORES[settings.writing]()
-        self._looks_first = self._store if isinstance(self._store, LooksFirst) else None
+        self._store = Store()
         self._disk = disk_for(settings)
         self._locks = store.ASYNC_LOCKS[settings.locking]()
         self._group_commit = settings.group_commit
@@ -146,24 +145,8 @@ class AsyncSteps(kvstore_pb2_grpc.KeyValueServiceServicer):
                 await self._disk.work_async(kind)
                 clock.worked()
                 return self._store.apply(kind, key, value)
-        if self._looks_first is not None:  # not `if store`: an empty store is false
-            return await self._look_and_settle(self._looks_first, kind, key, value, clock)
         await self._disk.work_async(kind)
         clock.worked()
         async with self._locks.holding(kind, key):
             clock.locked()
             return self._store.apply(kind, key, value)
-
-    async def _look_and_settle(
-        self, store: LooksFirst, kind: int, key: bytes, value: bytes, clock: StationClock
-    ) -> tuple[int, bytes]:
-        """Read, use the disk, write; begin again if another write came between."""
-        while True:
-            seen = store.look(key)
-            await self._disk.work_async(kind)
-            clock.worked()
-            async with self._locks.holding(kind, key):
-                clock.locked()
-                answer = store.settle(kind, key, value, seen)
-            if answer is not None:
-                return answer

@@ -2,9 +2,9 @@
 
     locks    one for all operations, or one for each key that is written
     disk     each operation waits, without CPU time
-    data     a dictionary of bytes, and stores that compare before they write
+    data     a dictionary of bytes
 
-`LOCKS`, `ASYNC_LOCKS` and `STORES` list the kinds that a setting can name.
+`LOCKS` and `ASYNC_LOCKS` list the kinds that a setting can name.
 """
 
 import asyncio
@@ -352,68 +352,3 @@ class Store:
                 carries = next_value() if kind == CREATE else b""
             statuses[place], _ = self.apply(kind, key, carries)
         return bytes(statuses), found
-
-
-# ---- cas stores ---------------------------------------------------------------------------------
-# Stores that read an entry, use the disk and then write: one loses updates, one does not.
-#
-# `Store` reads and writes in one step. In a real database, other writes can come between reading
-# and writing: `look`, the disk, `settle`. The Java original compares and replaces once it has no
-# lock. Values are compared by their bytes: the result of an operation depends on the value alone.
-
-
-Seen = bytes | None
-"""The value that was read; None where the key was not known."""
-
-
-class LooksFirst(Store):
-    """A store whose operations read before the disk time (`look`) and write after it (`settle`)."""
-
-    def look(self, key: bytes) -> Seen:
-        """Return the value of the key now; None if it is unknown."""
-        return self._values.get(key)
-
-    def settle(self, kind: int, key: bytes, value: bytes, seen: Seen) -> tuple[int, bytes] | None:
-        """Execute the operation after the disk time; return None if it has to begin again.
-
-        This is one step: the caller holds the lock of the key.
-        """
-        raise NotImplementedError
-
-
-class ReadThenWrite(LooksFirst):
-    """Ignores writes in between: updates are lost, and their callers do not learn of it."""
-
-    def settle(self, kind: int, key: bytes, value: bytes, seen: Seen) -> tuple[int, bytes] | None:
-        """Answer as if the key still had the value read, and store what follows from it."""
-        if kind == RETRIEVE:
-            return self.apply(kind, key, value)
-        old = ReadThenWrite()
-        old._put(key, seen)
-        answer = old.apply(kind, key, value)
-        if answer[0] == OK:
-            self._put(key, old.look(key))
-        return answer
-
-    def _put(self, key: bytes, value: Seen) -> None:
-        if value is None:
-            self._values.pop(key, None)
-        else:
-            self._values[key] = value
-
-
-class CompareAndReplace(LooksFirst):
-    """Detects writes in between: the second writer begins again."""
-
-    def settle(self, kind: int, key: bytes, value: bytes, seen: Seen) -> tuple[int, bytes] | None:
-        """Execute the operation if the key still has the value read; else return None."""
-        if kind != RETRIEVE and self._values.get(key) != seen:
-            return None
-        return self.apply(kind, key, value)
-
-
-STORES: dict[str, Callable[[], Store]] = {
-    "in_one_step": Store,
-    "read_then_write": ReadThenWrite,
-    "compare_and_replace": CompareAndReplace,
-}

@@ -12,15 +12,14 @@ from kvstore.server.__main__ import main, parser
 CHANGED: dict[str, Any] = {
     "read_delay_s": 1e-05, "write_delay_s": 0.1, "locking": "per_key", "threads": 3, "port": 4321,
     "max_concurrent_rpcs": 9, "max_streams": 8, "refuse_streams": False, "group_commit": True,
-    "station_times": True, "note_attempts": True, "metadata_work": 2, "default_limits": True,
-    "listen": "0.0.0.0", "tls": "/some where",
+    "station_times": True, "note_attempts": True, "listen": "0.0.0.0", "tls": "/some where",
     "stall_s": 0.2, "stall_every_s": 2.0, "store": "sqlite:/some where/else",
     "disk_times": "two_point", "newest_first": True, "disk_seed": 7,
     "use_asyncio": True,
 }  # fmt: skip
 """A value other than its default for every setting but those that exclude one of these."""
 BEHIND: dict[str, Any] = {
-    "writing": "read_then_write", "back_end": "127.0.0.1:8", "back_end_timeout_s": 0.5,
+    "back_end": "127.0.0.1:8", "back_end_timeout_s": 0.5,
     "servicer": "store.pickle",
 }  # fmt: skip
 ON_LOOP = {"use_asyncio": True}
@@ -38,7 +37,6 @@ ON_LOOP = {"use_asyncio": True}
         ("read_delay_s must .* got '10ms'", {"read_delay_s": "10ms"}),
         ("read_delay_s must .* got True", {"read_delay_s": True}),
         ("locking must be one of global, per_key, per_key_held, got 'row'", {"locking": "row"}),
-        ("writing must be one of in_one_step, .* got 'x'", {"writing": "x"}),
         (
             "disk_times must be one of fixed, two_point, exponential, heavy_tailed, got 'pareto'",
             {"disk_times": "pareto"},
@@ -49,8 +47,7 @@ ON_LOOP = {"use_asyncio": True}
         ("port must be a whole number from 0 to 65535, got 65536", {"port": 65_536}),
         ("max_concurrent_rpcs must .* got 0", {"max_concurrent_rpcs": 0}),
         ("max_streams must be a whole number .* got 0", {"max_streams": 0}),
-        ("metadata_work must be a whole number from 0 to 1000, got 1001", {"metadata_work": 1001}),
-        ("default_limits must be True or False, got 1", {"default_limits": 1}),
+        ("newest_first must be True or False, got 1", {"newest_first": 1}),
         (r"stall_s must be .* got 2 of every 1\.0 seconds", {"stall_s": 2}),
         ("back_end_timeout_s must be above 0", {"back_end_timeout_s": 0}),
         (
@@ -66,10 +63,6 @@ ON_LOOP = {"use_asyncio": True}
         ("store must .* got 'sqlite:'", {"store": "sqlite:"}),
         ("store must .* got 'etcd:a:1,b'", {"store": "etcd:a:1,b"}),
         ("store sqlite is served on asyncio only", {"store": "sqlite:x"}),
-        (
-            "writing must be in_one_step",
-            {**ON_LOOP, "store": "sqlite:x", "writing": "read_then_write"},
-        ),
         ("group_commit must be False", {**ON_LOOP, "store": "etcd:a:1", "group_commit": True}),
         ("stores nothing itself", {**ON_LOOP, "store": "sqlite:x", "back_end": "127.0.0.1:9"}),
     ],

@@ -1,15 +1,12 @@
-"""Lost updates: clients that add to one counter at the same time, and two writers in the server.
+"""Clients that add to one counter, with their calls in a chosen order.
 
 Read then write loses an update in some orders. Compare and set loses none.
 """
 
 import itertools
 import threading
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,11 +14,8 @@ import grpc
 import pandas as pd
 
 from kvstore.client.channel import connected, target_of
-from kvstore.client.messages import Operation, create, delete, retrieve, update
-from kvstore.course.experiments.failures import Answer, answer_to
-from kvstore.protocol import STATUSES
-from kvstore.server import Server
-from kvstore.server.store import Store
+from kvstore.client.messages import create, retrieve
+from kvstore.course.experiments.failures import answer_to
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest, UpdateRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
@@ -66,55 +60,6 @@ def compare_and_set(stub: Any, counter: bytes, version: int, amount: int = 1) ->
                 raise
         else:
             return version
-
-
-# ---- many clients, as they come ------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What many clients added to a counter, counted twice: by the clients, and in the store."""
-
-    clients: int
-    each: int
-    """How many times each client added one."""
-    acknowledged: int
-    """The adds whose calls were all answered, so that `add` returned."""
-    stored: int
-    """The value of the counter in the end; it began at 0."""
-    calls: pd.DataFrame
-    """One row for each call, in the order in which the calls ended."""
-    window_s: float
-
-    @property
-    def lost(self) -> int:
-        """Return the acknowledged adds that are not in the store."""
-        return self.acknowledged - self.stored
-
-
-def count_together(server: object, add: Add, *, clients: int, each: int) -> Counted:
-    """Let so many clients add one to a new counter, all at the same time, `each` times each."""
-    counter, rows, begin = b"counter", list[dict[str, str]](), threading.Barrier(clients)
-
-    def work(name: str) -> tuple[int, int]:
-        watched, version, done = Watched(stub, name, rows), 0, 0
-        begin.wait()
-        for done in range(1, each + 1):  # noqa: B007
-            version = add(watched, counter, version)
-        return version, done
-
-    with connected(target_of(server)) as (channel, _), ThreadPoolExecutor(clients) as pool:
-        stub = KeyValueServiceStub(channel)
-        if answer_to(stub, create(key_of(counter, 0), b"0")).status != "OK":
-            raise RuntimeError("the counter exists already: start another server")
-        began_s = time.perf_counter()
-        working = [pool.submit(work, f"client {number + 1}") for number in range(clients)]
-        ended = [each.result() for each in working]
-        window_s = time.perf_counter() - began_s
-        stored = _stored(stub, counter, max(version for version, _ in ended))
-    acknowledged = sum(done for _, done in ended)
-    calls = pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="call"))
-    return Counted(clients, each, acknowledged, stored, calls, window_s)
 
 
 class Watched:
@@ -310,108 +255,3 @@ def _stored(stub: Any, counter: bytes, version: int = 0) -> int:
     while (answer := answer_to(stub, retrieve(key_of(counter, version)))).status == "OK":
         value, version = answer.value, version + 1
     return int(value)
-
-
-# ---- two calls within the server -----------------------------------------------------------------
-
-BEFORE: Final = b"old"
-"""The value of the key before the race, unless both calls create it."""
-OFFSET: Final = 1 / 3
-"""The second call is sent after this part of a write's disk time."""
-
-
-@dataclass(frozen=True)
-class Race:
-    """The operations of two calls, their statuses, and the value that is stored in the end."""
-
-    before: bytes | None
-    operations: tuple[Operation, Operation]
-    statuses: tuple[str, str]
-    stored: bytes | None
-
-    @property
-    def explained_by(self) -> list[str]:
-        """Return the orders, "AB" or "BA", that give these statuses and this value."""
-        return [
-            "".join("AB"[place] for place in order)
-            for order in itertools.permutations(range(len(self.operations)))
-            if self._one_by_one(order) == (self.statuses, self.stored)
-        ]
-
-    @property
-    def lost(self) -> bool:
-        """Return whether no order explains the result: a reply of OK was wrong."""
-        return not self.explained_by
-
-    def _one_by_one(self, order: tuple[int, ...]) -> tuple[tuple[str, ...], bytes | None]:
-        """Return the statuses and the value of a store that does one after the other."""
-        store, key = Store(), self.operations[0].key
-        if self.before is not None:
-            store.apply(*create(key, self.before)[:3])
-        answers = {place: store.apply(*self.operations[place][:3])[0] for place in order}
-        _, stored = store.apply(*retrieve(key)[:3])
-        return tuple(STATUSES[answers[place]] for place in sorted(answers)), stored or None
-
-
-def races(server: Server) -> dict[str, Race]:
-    """Run all races at once, each on its own key, on a server with slow writes.
-
-    Raise `RuntimeError` if the disk is too fast for the second call to overlap the first.
-    """
-    disk_s = server.settings.write_delay_s
-    if disk_s < 0.05:
-        raise RuntimeError(f"write_delay_s must be 0.05 or more for a race, got {disk_s}")
-    target = target_of(server)
-    with connected(target) as (channel, _), ThreadPoolExecutor(2 * len(_RACES)) as pool:
-        call = partial(answer_to, KeyValueServiceStub(channel))
-        keys = {name: b"race %d" % number for number, name in enumerate(_RACES)}
-        before = {name: None if "create" in name else BEFORE for name in _RACES}
-        creates = [create(keys[name], value) for name, value in before.items() if value]
-        if any(answer.status != "OK" for answer in pool.map(call, creates)):
-            raise RuntimeError("these races were run on this server before: start another server")
-        pairs = {name: _two(name, key) for name, key in keys.items()}
-        first = {name: pool.submit(call, pair[0]) for name, pair in pairs.items()}
-        time.sleep(OFFSET * disk_s)
-        second = {name: pool.submit(call, pair[1]) for name, pair in pairs.items()}
-        answers = {name: (first[name].result(), second[name].result()) for name in _RACES}
-        stored = {name: call(retrieve(key)) for name, key in keys.items()}
-        return {
-            name: Race(before[name], pairs[name], _statuses(answers[name]), _value(stored[name]))
-            for name in _RACES
-        }
-
-
-def table(seen: Mapping[str, Race]) -> pd.DataFrame:
-    """Return the statuses of A and B, the stored value, and the orders that explain it."""
-    rows = {
-        name: {
-            "status of A": race.statuses[0],
-            "status of B": race.statuses[1],
-            "stored in the end": "nothing" if race.stored is None else race.stored.decode(),
-            "explained by": " or ".join(race.explained_by) or "NO ORDER",
-        }
-        for name, race in seen.items()
-    }
-    return pd.DataFrame(rows).T.rename_axis("A, then B")
-
-
-_RACES: Final = ("create, create", "update, update", "update, delete", "delete, update")
-
-
-def _two(name: str, key: bytes) -> tuple[Operation, Operation]:
-    first, second = name.split(", ")
-    return _made(first, key, b"of A"), _made(second, key, b"of B")
-
-
-def _made(kind: str, key: bytes, value: bytes) -> Operation:
-    if kind == "delete":
-        return delete(key)
-    return (create if kind == "create" else update)(key, value)
-
-
-def _statuses(answers: tuple[Answer, Answer]) -> tuple[str, str]:
-    return answers[0].status, answers[1].status
-
-
-def _value(answer: Answer) -> bytes | None:
-    return answer.value if answer.status == "OK" else None

@@ -79,6 +79,7 @@ PREDICTIONS = (
     ),
     # further/04_lost_update
     computed("04.server_lost", "Of four races, how many can no order explain?", "races"),
+    computed("04.disk_uses", "Eight updates of one key: how often does the disk work?", "times"),
 )
 
 QUIZ = (
