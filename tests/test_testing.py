@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import testing
+
 ROOT = Path(__file__).resolve().parent.parent
 
 FAILS = """
@@ -60,7 +62,7 @@ def run(tmp_path):
     settings = {name: each for name, each in os.environ.items() if not name.startswith("PYTEST_")}
     (place / "pytest.ini").write_text("[pytest]\nmarkers = alone: x\n long: x\n timeout: x\n")
 
-    def testing(*arguments, **files):
+    def call(*arguments, **files):
         for name, text in files.items():
             (place / f"{name}.py").write_text(text)
         ended = subprocess.run(
@@ -73,8 +75,8 @@ def run(tmp_path):
         )
         return ended.returncode, ended.stdout + ended.stderr
 
-    testing.place = place
-    return testing
+    call.place = place
+    return call
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(320)]
@@ -102,12 +104,19 @@ def test_what_fails_runs_once_more_alone_and_the_others_run(run):
         assert f"FAILED test_fails.py::{name}" in again
     assert "test_broken.py" in again
     assert "test_in_peace" not in again
+    assert "other programs take" in printed.splitlines()[-1]
     assert len(list(run.place.glob("process *"))) == 1, "the tests of a group share a process"
 
 
 def test_a_choice_of_a_person_holds(run):
     assert run("-n0", "-k", "machine", test_fails=FAILS, test_alone=ALONE)[0] == 0
     assert run("-n0", "-k", "no_such_test")[0] == 5
+
+
+def test_a_busy_machine_is_named_as_a_reason_for_failures_only():
+    assert "busy" in testing.how_busy(0.1, failed=True)
+    assert "busy" not in testing.how_busy(0.95, failed=True)
+    assert "busy" not in testing.how_busy(0.1, failed=False)
 
 
 def test_a_test_that_ends_its_process_fails_the_command(run):

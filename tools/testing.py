@@ -3,7 +3,8 @@
 Most tests look at what happened, whatever else the machine does meanwhile, so several processes of
 pytest-xdist work through them. The tests marked `alone` compare a measurement with a prediction:
 they run in a second call of pytest, one after the other. What failed runs once more with nothing
-beside it: only a test that fails there too makes the command fail.
+beside it: only a test that fails there too makes the command fail. Then a line says how much of
+the machine other programs took at that moment, because a busy machine is a reason to fail.
 """
 
 import json
@@ -14,6 +15,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+import psutil
 
 DURATION: Final = "about 6 minutes on two quick cores with nothing else to do"
 LONG: Final = "more than an hour"
@@ -26,6 +29,9 @@ SIDE_BY_SIDE: Final = [
     *("--dist=loadgroup", "--no-loadscope-reorder"),
     "--max-worker-restart=0",  # else a new process gets the test that ended the last one
 ]
+BUSY_SHARE: Final = 0.2
+"""From this share of the cores on, other programs may be why a test that measures fails."""
+WATCHED_S: Final = 2.0
 ENDED: Final = (0, 1, 5)
 """Statuses of pytest: all passed, some failed, none was chosen."""
 
@@ -61,7 +67,17 @@ def main(arguments: Sequence[str]) -> int:
             return 1 if 1 in statuses else min(statuses)
         print(f"\ncourse.py test: {len(failed)} failed, and run once more, alone", flush=True)
         listed.write_text("\n".join(map(without_group, failed)), encoding="utf-8")
-        return run_pytest(["-n0", "-m", "", *options, f"@{listed}"])
+        status = run_pytest(["-n0", "-m", "", *options, f"@{listed}"])
+        print(how_busy(psutil.cpu_times_percent(WATCHED_S).idle / 100, failed=status != 0))
+        return status
+
+
+def how_busy(idle: float, *, failed: bool) -> str:
+    """Return what other programs leave of the processor, and whether that may be why tests fail."""
+    line = f"course.py test: with no test running, other programs take {1 - idle:.0%} of the cores"
+    if failed and 1 - idle > BUSY_SHARE:
+        line += ": the machine is busy, and what failed may have failed for that reason"
+    return line
 
 
 def run_pytest(arguments: Sequence[str]) -> int:
