@@ -12,10 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 import nbformat
 from nbformat import NotebookNode
@@ -27,6 +28,8 @@ from tools import asking, front, pages, run_notebooks
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
 NOTEBOOKS: Final = run_notebooks.NOTEBOOKS
+TREES: Final = "_trees"
+"""The folder in which Sphinx keeps what it read, for the next build."""
 LEFT_OUT: Final = "left-out"
 FIRST_HEADING: Final = re.compile(r"\A(#[^\n]*\n)")
 
@@ -178,16 +181,100 @@ def _toctree(caption: str, entries: Sequence[str]) -> str:
     return f"```{{toctree}}\n:caption: {caption}\n:hidden:\n:maxdepth: 1\n\n{lines}\n```"
 
 
+# ---- links -----------------------------------------------------------------------------------
+
+
+class _Page(HTMLParser):
+    """The anchors of a page, and all that it links to or loads."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.anchors, self.without_alt = {""}, list[str]()
+        self.links, self.loads = list[str](), list[str]()
+        self.feed(page.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        self.anchors |= {found.get("id", ""), found.get("name", "")}
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        if tag == "link" and found.get("rel") in ("stylesheet", "preload", "icon"):
+            self.loads.append(found["href"])
+        if tag in ("script", "img", "iframe", "source") and found.get("src"):
+            self.loads.append(found["src"])
+        if tag == "img" and not found.get("alt", "").strip():
+            self.without_alt.append(found.get("src", "?")[:60])
+
+
+def broken_links(folder: Path) -> Iterator[str]:
+    """Yield each link to nothing, each load from the internet, each picture without alt text."""
+    read = {page.resolve(): _Page(page) for page in sorted(folder.rglob("*.html"))}
+    for page, found in read.items():
+        name = page.relative_to(folder.resolve()).as_posix()
+        for picture in found.without_alt:
+            yield f"{name}: no alt text for {picture}"
+        for link in [*found.loads, *found.links]:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                if link in found.loads and parts.scheme != "data":
+                    yield f"{name} loads {link[:80]}, which needs the internet"
+                continue
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            if not target.exists():
+                yield f"{name} links to {link}, which does not exist"
+            elif (
+                target in read
+                and not {parts.fragment, unquote(parts.fragment)} & read[target].anchors
+            ):
+                yield f"{name} links to {link}, which has no such place"
+
+
+def _mirror(fresh: Path, work: Path) -> None:
+    """Move what is new or changed to `work`, and delete what `fresh` lacks.
+
+    Sphinx reads a page again if its file is newer than the last build.
+    """
+    wanted = {file.relative_to(fresh) for file in fresh.rglob("*") if file.is_file()}
+    for file in [each for each in work.rglob("*") if each.is_file()]:
+        name = file.relative_to(work)
+        if name.parts[0] != TREES and name not in wanted:
+            file.unlink()
+    for name in wanted:
+        new, old = fresh / name, work / name
+        if not old.is_file() or old.read_bytes() != new.read_bytes():
+            old.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(new, old)
+    shutil.rmtree(fresh)
+
+
+def _prune(out: Path, work: Path) -> None:
+    """Delete the pages and figures of an earlier build that this one lacks."""
+    for page in out.rglob("*.html"):
+        name = page.relative_to(out)
+        made = any((work / name).with_suffix(kind).exists() for kind in (".md", ".ipynb"))
+        if not made and name.name not in ("search.html", "genindex.html"):
+            page.unlink()
+    for figure in (out / "_static" / "figures").glob("*.png"):
+        if not (work / "_static" / "figures" / figure.name).exists():
+            figure.unlink()
+
+
 def build(out: Path, lessons: Sequence[Path], *, solutions: bool = True) -> int:
-    """Write the site into `out`, and return the exit status."""
-    shutil.rmtree(out, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as work:
-        read = Path(work, "source")
-        sources(read, lessons, solutions=solutions)
-        command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going"]
-        if subprocess.call([*command, "-d", str(Path(work, "trees")), str(read), str(out)]):
-            print("the site was not built without warnings, see above")
-            return 1
+    """Write the site into `out`, check it, and return the exit status."""
+    work, fresh = (out.with_name(f"{out.name}.{name}") for name in ("source", "fresh"))
+    shutil.rmtree(fresh, ignore_errors=True)
+    work.mkdir(parents=True, exist_ok=True)
+    sources(fresh, lessons, solutions=solutions)
+    _mirror(fresh, work)
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going"]
+    if subprocess.call([*command, "-d", str(work / TREES), str(work), str(out)]):
+        shutil.rmtree(work)  # a page with a warning would not be read again
+        print("the site was not built without warnings, see above")
+        return 1
+    _prune(out, work)
     front.write(out, {lesson.stem for lesson in lessons}, front.shown_run())
-    print(f"open {out / 'index.html'}")
-    return 0
+    wrong = list(broken_links(out))
+    print(
+        "\n".join(wrong) or f"every link within the site leads somewhere; open {out / 'index.html'}"
+    )
+    return int(bool(wrong))

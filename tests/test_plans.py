@@ -1,0 +1,97 @@
+"""The plans for teachers: they fit their time, their order holds, and the pages have them."""
+
+import json
+import re
+import tomllib
+
+import nbformat
+import pytest
+from lessons import NOTEBOOKS
+
+from kvstore.course import comparisons
+from tools import plans
+
+SOURCE = plans.SOURCE.read_text("utf-8")
+TEACHING = plans.ROOT / "docs" / "teaching"
+
+
+def changed(**parts):
+    source = tomllib.loads(SOURCE)
+    for name, values in parts.items():
+        source[name] |= values
+    return plans.Plans(source)
+
+
+def test_the_pages_have_the_plans_of_the_table():
+    assert plans.main([]) == 0, "python -m tools.plans --fix writes them"
+
+
+def test_a_plan_that_is_too_long_or_out_of_order_is_refused():
+    with pytest.raises(ValueError, match="two_hours ends at"):
+        changed(two_hours={"minutes": 60}).sheet("two_hours")
+    with pytest.raises(ValueError, match="lesson 03 needs"):
+        changed(two_hours={"told": []}).sheet("two_hours")
+    with pytest.raises(ValueError, match="week 1 takes"):
+        changed(term={"minutes": 30}).term()
+    with pytest.raises(ValueError, match="no 'the sliders' to leave out"):
+        changed().minutes("03", ["the sliders"])
+
+
+def test_a_term_has_every_lesson_before_those_that_need_it():
+    names = [each for week in tomllib.loads(SOURCE)["term"]["weeks"] for each in week["lessons"]]
+
+    assert sorted(names) == sorted(plans.LESSONS)
+    assert changed().term()
+
+
+def test_figures_of_a_run_take_the_place_of_earlier_ones(monkeypatch):
+    def executed(measured):
+        each = {"question_id": "03.per_key", "unit": "calls/s", "model": 2500.0}
+        output = {"data": {comparisons.MIME_TYPE: {**each, "measured": measured}}}
+        made = {"made_at": "2026-11-28T10:00", "mode": "class", "machine": "two cores"}
+        cells = [{"outputs": [output]}]
+        return lambda _: nbformat.from_dict({"cells": cells, "metadata": {"course": made}})
+
+    page = "# Notes\n\n## Reference figures\n\nof a busy machine\n\n## Exam\n"
+    for measured in (1324.0, 2410.0):
+        monkeypatch.setattr(plans.pages, "executed", executed(measured))
+        page = plans.with_figures(page, None)
+
+    assert "| `03.per_key`, calls/s | 2,500 | 2,410 |" in page
+    assert "Outputs of 2026-11-28, mode class, on two cores." in page
+    assert "1,320" not in page
+    assert page.endswith("of a busy machine\n\n## Exam\n")
+
+
+def test_the_clock_of_a_lesson_ends_within_the_minutes_of_the_table():
+    """In the notes for teachers: the last step begins before the lesson is over."""
+    for name, of in tomllib.loads(SOURCE)["lessons"].items():
+        notes = (TEACHING / f"{name}.md").read_text("utf-8")
+        clocks = re.findall(r"^\| (?:(\d+):)?(\d+) \|", notes, flags=re.MULTILINE)
+        minutes = [60 * int(hours or 0) + int(rest) for hours, rest in clocks]
+        assert minutes == sorted(minutes), name
+        assert minutes[-1] < of["minutes"] + 1, name
+
+
+def test_the_commands_of_two_hours_name_its_lessons():
+    rows = tomllib.loads(SOURCE)["two_hours"]["rows"]
+    planned = {each["lesson"] for each in rows if "lesson" in each}
+    sheet = (TEACHING / "run_sheets.md").read_text("utf-8")
+    commands = re.findall(r"course\.py (?:build slides|class open)((?: --?\w+)?(?: \d\d)+)", sheet)
+
+    assert commands
+    for each in commands:
+        assert set(re.findall(r"\d\d", each)) == planned
+
+
+def test_a_lesson_states_the_minutes_of_the_table():
+    """Where it states any."""
+    for path in NOTEBOOKS:
+        number = path.stem[:2]
+        if plans.LESSONS.get(number) != path.stem:
+            continue
+        cells = json.loads(path.read_text("utf-8"))["cells"]
+        text = "\n".join("".join(each["source"]) for each in cells)
+        if stated := re.search(r"takes\s+(?:about\s+)?\**(\d+)\s+minutes", text):
+            of_table = tomllib.loads(SOURCE)["lessons"][number]["minutes"]
+            assert of_table == int(stated[1]), f"docs/plans.toml, lessons.{number}"
