@@ -1,6 +1,6 @@
 """Benchmarks of throughput and CPU time, printed with their conditions.
 
-overhead     our client beside the bare loop of the same calls
+overhead     our client beside the bare loop of the same calls, and the measured channel's cost
 ladder       the steps to a million operations/s, each predicted before its run: docs/ladder.md
 performance  our clients beside ghz, Redis, a server in Go and bare loops: docs/performance.md
 

@@ -1,7 +1,8 @@
 """A bare loop: a strategy with the generated stub on a channel, and nothing else.
 
-It reads one key again and again. Beside `load.run`, a bare loop draws no operations and has no
-schedule, recorder or monitor. Its channel gives each unary call the same deadline, because gRPC
+It reads one key again and again. The channel is gRPC's own, or the measured one: the ratio of two
+runs is the cost of measuring. Beside `load.run`, a bare loop draws no operations and has no
+schedule, recorder or monitor. Both channels give each unary call the same deadline, because gRPC
 needs a timer for it. The clock starts when the connection is ready and stops with the last reply.
 """
 
@@ -19,6 +20,7 @@ import grpc
 
 from benchmarks.turns import Turn
 from kvstore import gc_control
+from kvstore.client import measured_channel
 from kvstore.client.channel import CONNECT_S, OPTIONS, Target, server_status
 from kvstore.client.messages import SERVICE, Batch, Operation, StreamRequest, create, retrieve
 from kvstore.client.strategies import Strategy, supports
@@ -83,7 +85,7 @@ class _Repeated(Iterator[Any], AsyncIterator[Any]):
         return self._sent * self._each, took_s, cpu_s
 
 
-def run(shape: Shape, address: str, seconds: float) -> Turn:
+def run(shape: Shape, address: str, seconds: float, *, measured: bool = False) -> Turn:
     """Take one turn, with the settings of the garbage collector that our client has.
 
     Ctrl-C takes effect after the turn: within gRPC's code it can leave a call that was started and
@@ -92,13 +94,15 @@ def run(shape: Shape, address: str, seconds: float) -> Turn:
     Raises `RuntimeError` if the server did not answer every operation OK, by its own count.
     """
     with shielded():
-        return _turn(shape, address, seconds)
+        return _turn(shape, address, seconds, measured)
 
 
-def _turn(shape: Shape, address: str, seconds: float) -> Turn:
+def _turn(shape: Shape, address: str, seconds: float, measured: bool) -> Turn:
     in_loop = inspect.iscoroutinefunction(shape.strategy)
-    api: Any = grpc.aio if in_loop else grpc
-    opened = partial(api.insecure_channel, address, options=_WITH_DEADLINE)
+    opened: Callable[[], Any] = partial(measured_channel, address, deadline_s=DEADLINE_S)
+    if not measured:
+        api: Any = grpc.aio if in_loop else grpc
+        opened = partial(api.insecure_channel, address, options=_WITH_DEADLINE)
     key = secrets.token_bytes(KEY_BYTES)
     with grpc.insecure_channel(address, options=OPTIONS) as beside:
         made = create(key, VALUE)

@@ -68,13 +68,18 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
     """Yield one row for each step: predicted, measured, their ratio, bottleneck. Write the page."""
     pace = Pace(1, 1.0, 0.5) if quick else Pace(5, 2.5, 1.0)
     folder = ROOT / ("executed" if quick else "docs")
-    rungs = []
-    for rung in itertools.chain(_with_disk(pace), _without_disk(pace)):
-        rungs.append(rung)
+    steps = []
+    for rung in rungs(pace):
+        steps.append(rung)
         yield rung.row
     folder.mkdir(exist_ok=True)
-    for path in write_page(folder, rungs, describe_host(), str(pace)):
+    for path in write_page(folder, steps, describe_host(), str(pace)):
         tqdm.write(f"  wrote {path.relative_to(ROOT)}")
+
+
+def rungs(pace: Pace) -> Iterator[Rung]:
+    """Yield each step, predicted and measured."""
+    return itertools.chain(_with_disk(pace), _without_disk(pace))
 
 
 def _with_disk(pace: Pace) -> Iterator[Rung]:
@@ -217,6 +222,7 @@ def _rung(
         binds,
         fmean(each.client_cpu.serial_s / each.window_s for each in runs),
         fmean(each.server_cpu.serial_s / each.window_s for each in runs),
+        fmean(each.stolen_cores for each in runs),
         _interval(values, cpu=binds in NAMES.values()) if len(values) > 1 else None,
     )
 

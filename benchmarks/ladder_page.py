@@ -2,16 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 
 from benchmarks import page
+from benchmarks.cost import NAMES
 from benchmarks.page import four_digits
 from kvstore.course.rendering import TIMES
 from kvstore.course.views import style
+from kvstore.measure.validity import STOLEN
+
+A_CORE: Final = 0.8
+"""A process that is the bottleneck and uses less of a core than this did not get the core."""
 
 
 class Rung(NamedTuple):
@@ -25,7 +30,10 @@ class Rung(NamedTuple):
     """The predicted bottleneck."""
     client_busy: float
     server_busy: float
-    """The share of a core that each event loop used (without an event loop: the process)."""
+    """The share of a core that each event loop used (without an event loop: the process). Far below
+    1 with a CPU as the predicted bottleneck, another program used the core."""
+    stolen: float = 0.0
+    """Cores that the host took from its virtual machine during the runs."""
     interval_per_s: tuple[float, float] | None = None
     """The interval of 90 % of the prediction; None with a single round."""
 
@@ -33,6 +41,11 @@ class Rung(NamedTuple):
     def ratio(self) -> float:
         """Measured over predicted."""
         return self.measured_per_s / self.predicted_per_s
+
+    @property
+    def starved(self) -> bool:
+        """Whether a CPU was the predicted bottleneck and neither process had most of a core."""
+        return self.binds in NAMES.values() and max(self.client_busy, self.server_busy) < A_CORE
 
     @property
     def row(self) -> dict[str, Any]:
@@ -142,6 +155,8 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> list[
     first = rungs[0].measured_per_s
     over = f"{TIMES} the first"
     table = [{**rung.row, over: four_digits(rung.measured_per_s / first)} for rung in rungs]
+    stolen = max(rung.stolen for rung in rungs)
+    starved = "; ".join(rung.name for rung in rungs if rung.starved)
     return [
         "# The ladder",
         "",
@@ -152,7 +167,11 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> list[
         "",
         *page.table(table, texts=2),
         "",
+        *([f"A CPU was the predicted bottleneck, but other programs used the cores: {starved}. "
+           "Measure again on a quiet machine.", ""] if starved else []),
         f"{page.machine(host)} {pace}; parts of a prediction were measured before each round.",
+        *([f"The host of this virtual machine took up to {stolen:.2f} of its cores away."]
+          if stolen > STOLEN else []),
         "A prediction is the mean of the rounds, and behind it stands its interval of 90 %: how",
         "the parts changed between the rounds, and how far the model may be off.",
         "Client and server are two processes on this machine. The server uses asyncio, and so do",

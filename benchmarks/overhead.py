@@ -1,11 +1,11 @@
-"""The overhead of our client over a bare loop of gRPC.
+"""The overhead of our client over a bare loop, and of the measured channel over gRPC's own.
 
-Two clients make the same calls in turn, in this process, against one server: our client
-(`load.run`), and the strategy alone on gRPC's own channel, which is the bare loop. Rounds are short
-and many, their order changes, and ratios are computed within a round. "spread" is the interquartile
-range of the rounds. If the server is saturated or one call waits for the other, throughput says
-little about the client, and "CPU over bare" shows its CPU time. The target is at least 0.95 of the
-throughput of the bare loop.
+Three clients make the same calls in turn, in this process, against one server: our client
+(`load.run`), the strategy alone on the measured channel, and the strategy alone on gRPC's own
+channel, which is the bare loop. Rounds are short and many, their order changes, and ratios are
+computed within a round. "spread" is the interquartile range of the rounds. If the server is
+saturated or one call waits for the other, throughput says little about the client, and "CPU over
+bare" shows its CPU time. The target is at least 0.95 of the throughput of the bare loop.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,6 +47,7 @@ def clients(shape: Shape, server: Server, seconds: float) -> dict[str, Callable[
     return {
         "ours": partial(ours, shape, server, seconds),
         "bare": partial(bare.run, shape, server.address, seconds),
+        "measured": partial(bare.run, shape, server.address, seconds, measured=True),
     }
 
 
@@ -74,4 +75,6 @@ def row(name: str, rounds: Rounds) -> dict[str, Any]:
         "bare": f"{1e6 * np.median([turn.cpu_s for turn in rounds['bare']]):.3g}",
         "CPU over bare": median(cpu),
         "spread of that": middle_half(cpu),
+        "measured over bare": median(ratios(rounds, "measured", "bare", "per_s")),
+        "CPU measured over bare": median(ratios(rounds, "measured", "bare", "cpu_s")),
     }

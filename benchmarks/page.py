@@ -12,6 +12,17 @@ SAME_BYTES: Final[dict[str, Any]] = {"svg.hashsalt": "course", "svg.fonttype": "
 """Settings of matplotlib: identifiers that are not random, and text as paths without a font."""
 
 
+INTERVALS: Final = "## Intervals of the model"
+"""The last section of docs/performance.md, which `bench coverage` writes."""
+
+
+def before_and_after(path: Path) -> tuple[str, str]:
+    """Return the text of a page before the section of the intervals, and this section."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    before, mark, after = text.partition(INTERVALS)
+    return before, mark + after
+
+
 def write(
     folder: Path, name: str, height: float, draw: Callable[[Figure], object], lines: Sequence[str]
 ) -> list[Path]:

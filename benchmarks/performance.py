@@ -72,7 +72,8 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
     folder.mkdir(exist_ok=True)
     path = folder / "performance.md"
     text = [*lines, "", "## Conditions", "", *_conditions(rounds, seconds), ""]
-    path.write_text("\n".join(text), encoding="utf-8", newline="\n")
+    kept = page.before_and_after(path)[1]
+    path.write_text("\n".join([*text, kept]), encoding="utf-8", newline="\n")
     tqdm.write(f"  wrote {path.relative_to(ROOT)}")
 
 
@@ -190,22 +191,27 @@ def _ghz(server: Server, in_flight: int, seconds: float) -> Turn:
 
 
 def _rpcload(server: Server, in_flight: int, seconds: float, *flags: str) -> Turn:
-    """Let the load test's command make the calls of ghz.
+    run = rpcload(server, in_flight, seconds, "--no-calibration", *flags)["run"]
+    return Turn(run["throughput_per_s"], run["client_cpu_s"] / run["issued"])
+
+
+def rpcload(server: Server, in_flight: int, seconds: float, *flags: str) -> dict[str, Any]:
+    """Return the report of the load test's command for the calls that ghz makes.
 
     Raises `RuntimeError` if one was not OK.
     """
     key = base64.b64encode(KEY).decode()
     with counted(server):  # creates the key
         command = [sys.executable, "-m", "kvstore.load_test", server.address, METHOD, *flags]
-        command += ["--no-calibration", "--json", json.dumps({"key": key}), f"--proto={PROTO}"]
+        command += ["--json", json.dumps({"key": key}), f"--proto={PROTO}"]
         command += [f"--in-flight={in_flight}", f"--seconds={seconds}", "--output=json", "--quiet"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"rpcload ended with {done.returncode}: {done.stderr}")
-    run = json.loads(done.stdout)["run"]
-    if set(run["statuses"]) != {"OK"}:
-        raise RuntimeError(f"every call should be answered OK, got {run['statuses']}")
-    return Turn(run["throughput_per_s"], run["client_cpu_s"] / run["issued"])
+    report: dict[str, Any] = json.loads(done.stdout)
+    if set(report["run"]["statuses"]) != {"OK"}:
+        raise RuntimeError(f"every call should be answered OK, got {report['run']['statuses']}")
+    return report
 
 
 def _redis(store: redis.Redis, seconds: float) -> Turn:

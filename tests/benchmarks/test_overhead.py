@@ -14,10 +14,12 @@ def test_ratios_are_taken_within_a_round():
     rounds = {
         "ours": [Turn(90.0, 2.0), Turn(9.0, 20.0)],
         "bare": [Turn(100.0, 1.0), Turn(10.0, 10.0)],
+        "measured": [Turn(80.0, 3.0), Turn(8.0, 30.0)],
     }
     shown = row("x", rounds)
 
     assert (0.9, 2.0) == (shown["over bare"], shown["CPU over bare"])
+    assert (0.8, 3.0) == (shown["measured over bare"], shown["CPU measured over bare"])
 
 
 @pytest.mark.slow
@@ -36,5 +38,5 @@ def test_a_bare_loop_whose_calls_fail_is_no_fast_loop(quick_server, monkeypatch)
 def test_the_clients_take_turns_against_one_server(shape, quick_server):
     rounds = in_turns(clients(shape, quick_server, 0.1), 1)
 
-    assert {"ours", "bare"} == set(rounds)
+    assert {"ours", "bare", "measured"} == set(rounds)
     assert all(turn.per_s > 0 for turns in rounds.values() for turn in turns)

@@ -4,8 +4,11 @@ import math
 
 import pytest
 
+from benchmarks import page
 from benchmarks.cost import Cost, between
+from benchmarks.coverage import Case, row
 from benchmarks.ladder import READ_S, WRITE_S, drawn_disk_s
+from benchmarks.ladder_page import Rung
 from benchmarks.performance import rows
 from benchmarks.turns import Turn
 from kvstore.client import workload
@@ -44,6 +47,14 @@ def test_the_mix_of_the_seed_lies_between_a_read_and_a_write():
     assert pytest.approx(0.040, abs=0.001) == drawn_disk_s(mix, 1_000.0)
 
 
+def test_a_step_says_where_other_programs_had_the_cores():
+    busy = Rung("batches", "no disk", 200.0, 100.0, "server CPU", 0.2, 0.9)
+
+    assert not busy.starved
+    assert busy._replace(server_busy=0.5).starved
+    assert not busy._replace(server_busy=0.5, binds="disk").starved
+
+
 def test_programs_are_compared_within_a_round():
     def turns(*rates: float, cpu_s: float) -> list[Turn]:
         return [Turn(rate, cpu_s) for rate in rates]
@@ -57,3 +68,21 @@ def test_programs_are_compared_within_a_round():
 
     assert second["of the first"] == "0.50"  # the median of 0.4, 1.5 and 0.5
     assert (first["CPU us of the client"], second["CPU us of the client"]) == ("1", "?")
+
+
+def test_intervals_are_counted_with_their_half_widths():
+    """0.8 to 1.25 of 100 is a quarter to each side on a log scale."""
+    cases = [Case("steps", "a", 80.0, 125.0, at) for at in (81.0, 124.0, 100.0, 126.0)]
+
+    assert {"part": "steps", "intervals": "4", "held": "75%", "median half width": "25%"} == row(
+        "steps", cases
+    )
+    assert "0" == row("none", [])["intervals"]
+
+
+def test_the_section_of_the_intervals_stays_behind_a_new_page(tmp_path):
+    path = tmp_path / "performance.md"
+    assert ("", "") == page.before_and_after(path)
+    path.write_text(f"# Old\n\n{page.INTERVALS}\n\nkept\n")
+
+    assert ("# Old\n\n", f"{page.INTERVALS}\n\nkept\n") == page.before_and_after(path)
