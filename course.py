@@ -271,6 +271,7 @@ BUILT = {
     "html": ("site", "a lesson as a page: [names]"),
     "slides": ("site", "a lesson for a projector: [names]"),
     "student": ("course", "the course without solutions: [--zip]"),
+    "teacher": ("course", "the course with outputs: [--zip]"),
     "nbgrader": ("course", "assignments to mark: [names]"),
     "otter": ("course", "assignments to mark: [names]"),
 }

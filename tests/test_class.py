@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import zipfile
 from contextlib import closing
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from lessons import NOTEBOOKS, cells_of
 
 from kvstore.course import progress, questions
 from kvstore.course.views import calibration, style
-from tools import collect, edition, run_notebooks
+from tools import build, collect, edition, marks, run_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -79,6 +80,23 @@ def test_students_see_every_source_that_a_lesson_shows(students, tmp_path):
 
     assert shown
     assert 0 == done.returncode
+
+
+def test_teachers_get_notes_solutions_and_outputs(tmp_path, monkeypatch):
+    (lesson,) = run_notebooks.chosen(["03_bounded"])
+    notebook = run_notebooks.nbformat.read(lesson, as_version=4)
+    notebook.metadata["course"] = {"mode": "class", "machine": "m", "made_at": "2026-01-01T00"}
+    monkeypatch.setattr(edition.pages, "executed", lambda _lesson: notebook)
+
+    assert build.main(["teacher", "--out", str(tmp_path / "teacher"), "--zip", "03_bounded"]) == 0
+
+    text = (tmp_path / "teacher" / "reference" / lesson.name).read_text("utf-8")
+    assert "Run sheet" in text
+    assert text.count("One way to solve") == len(marks.tasks(notebook))
+    assert (tmp_path / "teacher" / "docs" / "teaching" / "03.md").is_file()
+    assert (tmp_path / "teacher" / "tests").is_dir()
+    with zipfile.ZipFile(tmp_path / "teacher.zip") as archive:
+        assert "teacher/course.py" in archive.namelist()
 
 
 @pytest.fixture

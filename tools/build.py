@@ -2,7 +2,7 @@
 
 `site` is the whole course as pages. `html` writes one file for each lesson, which works offline;
 `slides` writes the same for a projector: one step at a time, the question before the run.
-`student` writes the edition for students: see tools/edition.py. `nbgrader` and `otter` write
+`student` and `teacher` write an edition: see tools/edition.py. `nbgrader` and `otter` write
 assignments: see tools/marks.py.
 """
 
@@ -30,7 +30,8 @@ td, th { border-bottom: 1px solid #bbb; padding: 0.2rem 0.6rem; text-align: left
 #now { position: sticky; top: 0; background: #fff; font-weight: 600; padding: 0.4rem 0; }
 """
 """The style of the presenter's notes."""
-KINDS: Final = ("site", "html", "slides", "student", "nbgrader", "otter")
+EDITIONS: Final = ("student", "teacher")
+KINDS: Final = ("site", "html", "slides", *EDITIONS, "nbgrader", "otter")
 
 
 def as_html(
@@ -124,14 +125,15 @@ def main(arguments: Sequence[str]) -> int:
         options.add_argument("--out", type=Path, help="where to (default: in build/)")
         if kind in ("site", "html"):
             options.add_argument("--no-solutions", action="store_true", help="for students")
-        if kind == "student":
+        if kind in EDITIONS:
             options.add_argument("--zip", action="store_true", help="also write one archive")
     given = parser.parse_args(arguments)
+    place = Path("edition", given.kind) if given.kind in EDITIONS else given.kind
     try:
         lessons = run_notebooks.chosen(given.names)
-        if given.kind in ("site", "html", "slides"):
+        if given.kind in ("site", "html", "slides", "teacher"):
             pages.announce(lessons)
-        return _write(given, given.out or OUT / given.kind, lessons)
+        return _write(given, given.out or OUT / place, lessons)
     except KeyboardInterrupt:
         print(f"course.py build {given.kind}: stopped; the next build goes on", file=sys.stderr)
         return 130
@@ -145,6 +147,8 @@ def _write(given: argparse.Namespace, out: Path, lessons: Sequence[Path]) -> int
         return website.build(out, lessons, solutions=not given.no_solutions)
     if given.kind == "student":
         edition.student(out)
+    elif given.kind == "teacher":
+        edition.teacher(out, lessons)
     elif given.kind in ("html", "slides"):
         slides = given.kind == "slides"
         solutions = not slides and not given.no_solutions
@@ -157,7 +161,7 @@ def _write(given: argparse.Namespace, out: Path, lessons: Sequence[Path]) -> int
             if points := write(lesson, out):
                 print(f"{lesson.stem}: {points} points", flush=True)
     print(f"written to {out}")
-    if given.kind == "student" and given.zip:
+    if given.kind in EDITIONS and given.zip:
         print(shutil.make_archive(str(out), "zip", out.parent, out.name))
     return 0
 

@@ -1,20 +1,29 @@
-"""Write the edition for students: `python3 course.py build student`.
+"""Write the edition for students or for teachers: `python3 course.py build student|teacher`.
 
-Students get the course without the notes for teachers, without solutions and without outputs:
-`solution` says that the teacher has them. The judges need the right answers, so these are in the
-package in packed form: no reading or searching shows them by accident, but they are no secret for a
-student who unpacks them.
+Both come from this checkout. Students get the course without the notes for teachers, without
+solutions and without outputs: `solution` says that the teacher has them. The judges need the right
+answers, so these are in the package in packed form: no reading or searching shows them by accident,
+but they are no secret for a student who unpacks them. Teachers get everything, and in `reference/`
+each lesson with its outputs, its solutions and its notes.
 """
 
 import base64
 import re
 import shutil
 import zlib
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
+import nbformat
+from nbformat.v4 import new_markdown_cell
+
+from tools import pages, run_notebooks
+
 ROOT: Final = Path(__file__).resolve().parent.parent
-LEFT_OUT: Final = ("build", "dist", "executed", "my_lessons", "__pycache__", "node_modules")
+LEFT_OUT: Final = frozenset({
+    "build", "dist", "executed", "my_lessons", "__pycache__", "node_modules"
+})  # fmt: skip
 """What runs and builds leave behind; names that begin with a dot are left out, too."""
 KEPT: Final = frozenset({".ci", ".gitignore", ".gitattributes", ".devcontainer", ".binder"})
 FOR_TEACHERS: Final = (
@@ -44,7 +53,7 @@ exec(compile(_zlib.decompress(_base64.b85decode(
 
 def student(out: Path) -> Path:
     """Write the edition for students into `out` and return it."""
-    _copy(out)
+    _copy(out, without=FOR_TEACHERS)
     for file in sorted(each for pattern in SEALED for each in out.glob(pattern)):
         packed = base64.b85encode(zlib.compress(file.read_bytes(), 9)).decode("ascii")
         file.write_text(_SEAL.format(packed=packed), "utf-8")
@@ -65,7 +74,30 @@ def _without_dead_links(page: Path) -> None:
     page.write_text(LINK.sub(kept, page.read_text("utf-8")), "utf-8")
 
 
-def _copy(out: Path) -> None:
+def teacher(out: Path, lessons: Sequence[Path]) -> Path:
+    """Write the edition for teachers into `out` and return it.
+
+    Raises NotExecuted if a lesson ends with an error.
+    """
+    _copy(out)
+    for lesson in lessons:
+        notebook = pages.executed(lesson)
+        pages.static(notebook)
+        pages.add_solutions(notebook)
+        banner = f"**Reference outputs, with solutions.** {pages.machine(notebook)}"
+        notebook.cells.insert(0, new_markdown_cell(banner, id="reference"))
+        notes = ROOT / "docs" / "teaching" / f"{lesson.stem[:2]}.md"
+        if notes.is_file() and not run_notebooks.is_further(lesson):
+            text = notes.read_text("utf-8")
+            notebook.cells.insert(1, new_markdown_cell(text, id="notes-for-the-teacher"))
+        folder = run_notebooks.FURTHER if run_notebooks.is_further(lesson) else ""
+        place = out / "reference" / folder / lesson.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, place)
+    return out
+
+
+def _copy(out: Path, without: Collection[str] = ()) -> None:
     """Copy the course to an empty folder, without what runs and builds left behind."""
 
     def left_out(folder: str, names: list[str]) -> set[str]:
@@ -73,7 +105,7 @@ def _copy(out: Path) -> None:
         return {
             name
             for name in names
-            if {name, (here / name).as_posix()} & {*LEFT_OUT, *FOR_TEACHERS}
+            if {name, (here / name).as_posix()} & {*LEFT_OUT, *without}
             or (name.startswith(".") and name not in KEPT)
             or name.endswith(".egg-info")
         }
