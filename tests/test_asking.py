@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from kvstore.course import comparisons, questions
-from tools import asking, build, pages, run_notebooks
+from tools import answers, asking, build, collect, pages, run_notebooks, website
 
 LESSON = run_notebooks.chosen(["03_bounded"])[0]
 NOTEBOOK = (
@@ -107,10 +107,16 @@ class TestPage:
         words = page.locator(".rpc-compared").first.inner_text()
         assert re.sub("[*`]", "", why)[1:] in words
 
-    def test_an_interval_is_a_prediction_too(self, page):
+    def test_an_interval_is_a_prediction_too(self, page, tmp_path):
         commit(page, "03.global_lock", "15 to 1,500")
         commit(page, "03.global_wait", "4")
         assert seen(page, "Your interval, 15 to 1,500, holds 20.")
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Save my numbers").click()
+        saved.value.save_as(tmp_path / "ada.json")
+        tables, problems = collect.merged([tmp_path / "ada.json"])
+        assert problems == []
+        assert tables["predictions"][["low", "high"]].dropna().values.tolist() == [[15, 1500]]
 
     def test_no_number_opens_nothing(self, page):
         for text in ("", "many", "-1", "0", "20 to 10", "a to b"):
@@ -118,7 +124,7 @@ class TestPage:
             assert seen(page, "number above 0")
         assert not seen(page, "The lock is the reason.")
 
-    def test_a_curve_is_drawn_and_all_is_there_after_a_reload(self, page):
+    def test_a_curve_is_drawn_and_the_numbers_are_saved_for_the_teacher(self, page, tmp_path):
         commit(page, "03.global_lock", "2,450")
         commit(page, "03.global_wait", "0.5")
         draw(page)
@@ -128,8 +134,21 @@ class TestPage:
         page.locator("input[type=radio][value=b]").first.check()
         page.reload()
         assert seen(page, "All is said."), "what was committed is there after a reload"
-        kept = page.locator("input[type=radio][value=a]").first
-        assert kept.is_checked(), "the first choice counts"
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Save my numbers").click()
+        file = tmp_path / "ada.json"
+        saved.value.save_as(file)
+
+        tables, problems = collect.merged([file])
+        assert problems == []
+        of_all = tables["predictions"].set_index("question")
+        assert of_all.loc["03.global_lock", "predicted"] == 2450
+        assert of_all.loc["03.global_lock", "measured"] == 20
+        assert of_all.loc["03.global_wait", "predicted"] == 0.5
+        curve = tables["curves"]
+        assert list(curve.x) == list(questions.registered("03.curve").xs)
+        assert list(curve.predicted) == sorted(curve.predicted)
+        assert tables["quizzes"].choice.tolist() == ["a"], "the first choice counts"
 
     def test_a_reader_can_go_on_without_a_number(self, page):
         for _ in range(2):
@@ -174,6 +193,7 @@ class TestPage:
 @pytest.mark.slow
 def test_the_file_has_no_dead_link_and_for_students_no_solution(file):
     text = file.read_text("utf-8")
+    assert list(website.broken_links(file.parent)) == []
     assert "Read lesson 04." in re.sub("<[^>]*>", "", text)
     assert "One way to solve" not in text
 
@@ -199,6 +219,38 @@ def test_no_lesson_asks_on_its_page_for_what_a_page_cannot_do():
             if cell.cell_type == "markdown":
                 found = kernel.search(asking.readable(cell.source))
                 assert found is None, (lesson.stem, cell.id, found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        json.dumps({**answers.FORM, "answers": 2, "predictions": {}, "choices": {}}),
+        json.dumps(
+            {**answers.FORM, "predictions": {"x": {"value": -1, "unit": "s"}}, "choices": {}}
+        ),
+        json.dumps({**answers.FORM, "predictions": {"x": 5}, "choices": {}}),
+    ],
+)
+def test_what_no_page_saved_is_named_and_left_out(tmp_path, text):
+    file = tmp_path / "bob.json"
+    file.write_text(text)
+    tables, problems = collect.merged([file])
+    assert len(problems) == 1
+    assert str(file) in problems[0]
+    assert not len(tables["predictions"])
+
+
+def test_answers_to_questions_that_the_course_no_longer_has_are_kept(tmp_path):
+    file = tmp_path / "cleo.json"
+    made = {"value": 3, "unit": "ms", "measured": 6}
+    given = {"predictions": {"03.gone": made}, "choices": {"03.gone": {"choice": "b"}}}
+    file.write_text(json.dumps({**answers.FORM, **given}))
+    tables, problems = collect.merged([file])
+    assert problems == []
+    assert tables["predictions"].measured.tolist() == [6]
+    assert tables["quizzes"].choice.tolist() == ["b"]
 
 
 def test_every_lesson_becomes_a_page_that_asks_all_its_votes():

@@ -1,9 +1,9 @@
 """Merge the progress of a class: `python3 course.py class collect FILES`.
 
-Each file is a student's progress (`progress.path()` names it), renamed after the student; a folder
-stands for all that are in it. Or it is the file of a class that voted, with all its students: the
-attempt is the round of a vote, and measured is what the teacher showed. A file that cannot be read
-ends nothing: a line names it.
+Each file is a student's progress (`progress.path()` names it), or what a page of the course saved
+for its reader (`.json`), renamed after the student; a folder stands for all that are in it. Or it
+is the file of a class that voted, with all its students: the attempt is the round of a vote, and
+measured is what the teacher showed. A file that cannot be read ends nothing: a line names it.
 
 Written are `lessons.csv` (one row for each student and lesson), `predictions.csv` (also with the
 interval, and whether it held), `curves.csv` (one row for each point of a curve), `quizzes.csv` and
@@ -30,6 +30,7 @@ import pandas as pd
 from kvstore.classroom.store import ClassFileError, handed_in, is_class
 from kvstore.course import progress, questions
 from kvstore.course.views.calibration import plot_class
+from tools import answers
 
 OUT: Final = Path(__file__).resolve().parent.parent / "build" / "class"
 _SQLITE: Final = b"SQLite format 3\x00"
@@ -49,7 +50,7 @@ def files_of(arguments: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for each in arguments:
         if each.is_dir():
-            files += sorted(each.rglob("*.sqlite3")) or [each]
+            files += sorted([*each.rglob("*.sqlite3"), *each.rglob("*.json")]) or [each]
         elif each.exists():
             files.append(each)
         else:
@@ -77,16 +78,20 @@ def _read_from(file: Path) -> Iterator[None]:
     """
     if file.is_dir():
         raise ValueError(f"{file} is a folder without a file of progress")
-    if file.read_bytes()[: len(_SQLITE)] != _SQLITE:
+    of_page = file.suffix == ".json"
+    if not of_page and file.read_bytes()[: len(_SQLITE)] != _SQLITE:
         raise ValueError(f"{file} is no file of progress: `progress.path()` names the right one")
     before = os.environ.get(progress.VARIABLE)
     with tempfile.TemporaryDirectory() as scratch:
-        copy = Path(shutil.copy(file, scratch))
+        copy = Path(scratch, "page.sqlite3") if of_page else Path(shutil.copy(file, scratch))
         os.environ[progress.VARIABLE] = str(copy)
         try:
-            _refuse_another_database(file, copy)
+            if not of_page:
+                _refuse_another_database(file, copy)
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
+                if of_page:
+                    answers.store(file)
                 yield
             if list(Path(scratch).glob("*.unreadable-*")):
                 raise progress.ProgressError("moved aside")

@@ -19,7 +19,7 @@
     messages                   one line in place of a traceback: ■, a missing name, a wrong call
     kernel                     the first cell of a lesson: its symbols
     machine                    what this machine can show
-    in_class                   votes in a class
+    in_class                   votes in a class, and the class that a teacher opens
     experiments                code of one lesson that is too long for a cell
     mode                       durations of runs
     rendering                  text, tables, progress, source code on the page
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from kvstore.course.comparisons import claim, compare
     from kvstore.course.exercises import NOT_ATTEMPTED
     from kvstore.course.explorer import Slider, explore
-    from kvstore.course.in_class import join, leave
+    from kvstore.course.in_class import join, leave, open_class
     from kvstore.course.kernel import lesson
     from kvstore.course.own_code import yours
     from kvstore.course.predictions import again, predict, quiz
@@ -75,6 +75,7 @@ __all__ = [
     "lessons",
     "live",
     "mode",
+    "open_class",
     "predict",
     "progress",
     "quiz",
@@ -99,6 +100,7 @@ _HOME: Final = {
     "join": "in_class",
     "leave": "in_class",
     "lesson": "kernel",
+    "open_class": "in_class",
     "predict": "predictions",
     "quiz": "predictions",
     "replay": "replays",

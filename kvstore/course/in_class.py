@@ -1,4 +1,4 @@
-"""Vote in a class: `join("HOST:PORT", "CODE")` once, in any notebook.
+"""Vote in a class: `join("HOST:PORT", "CODE")` once, in any notebook; `open_class()` to teach one.
 
 From then on every prediction and every first choice in a quiz is sent when it is made, without
 waiting. It is kept in the folder of the learner's progress until the class has confirmed it: the
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.getipython import get_ipython
 
-from kvstore import numbers
+from kvstore import numbers, subprocesses
 from kvstore.course import lessons, progress, questions, rendering
 from kvstore.course.progress import Question
 
@@ -84,6 +84,21 @@ def _sent(student: "Student", question_id: str, **answer: Any) -> None:
         rendering.say(f"The class does not get this vote: {student.folder} ({error}).")
 
 
+def open_class(*lessons: str, lan: bool = False, browser: bool = True) -> None:
+    """Open a class from a notebook, as `python3 course.py class open` does; ■ closes it.
+
+    `lessons` are those of the command, such as "03". The class ends with this kernel, too.
+    """
+    flags = [*(["--lan"] if lan else []), *([] if browser else ["--no-browser"])]
+    with subprocesses.child("kvstore.classroom", [*flags, *lessons]) as opened:
+        try:
+            for line in opened.popen.stdout or ():
+                print(line, end="", flush=True)
+            print(opened.error_text())
+        except KeyboardInterrupt:
+            print("The class is closed. Its votes are in the file above.")
+
+
 def offer() -> None:
     """Let a notebook call `join` as the board has it, and send what an earlier one left behind."""
     if shell := get_ipython():
@@ -93,6 +108,9 @@ def offer() -> None:
         with contextlib.suppress(OSError, sqlite3.Error):
             if student := _here():
                 student.resume()
+
+
+# ---- what the class is told of the course -------------------------------------------------------
 
 
 def print_catalogue() -> None:

@@ -1,4 +1,4 @@
-"""A class that another one takes the place of; where it listens."""
+"""A class that another one takes the place of; a class opened from a notebook; where it listens."""
 
 import re
 import stat
@@ -7,6 +7,7 @@ import time
 
 import psutil
 import pytest
+from kernels import Kernel
 from rooms import class_open
 from test_votes import sent, votes_of
 
@@ -71,3 +72,19 @@ def test_only_lan_opens_a_port_to_others_and_only_at_one_address():
     assert command._host(here[0]) == here[0]
     with pytest.raises(ValueError, match=re.escape(here[0])):
         command._host("192.0.2.7")
+
+
+def test_a_class_is_opened_from_a_notebook_until_the_cell_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite3"))
+    kernel = Kernel()
+    try:
+        kernel.start("from kvstore.course import open_class; open_class('00', browser=False)")
+        said, _ = kernel.printed(until="Ctrl-C closes the class", timeout_s=120)
+        address, code = re.search(r'join\("(.+?)", "(.+?)"\)', said).groups()
+        assert 1 == Student(tmp_path / "student").join(address, code)
+        kernel.manager.interrupt_kernel()
+        said, errors = kernel.printed(timeout_s=60)
+    finally:
+        kernel.close()
+
+    assert ("The class is closed" in said, errors) == (True, [])

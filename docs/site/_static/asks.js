@@ -208,11 +208,19 @@
 
   // ---- the page ----------------------------------------------------------------------------------
 
+  function save() {
+    const file = new Blob([JSON.stringify({ course: "rpc-throughput", answers: 1, ...answers }, null, 1)], { type: "application/json" });
+    const link = make("a", { href: URL.createObjectURL(file), download: "my-numbers.json" });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1e3);
+  }
   function start(root) {
     const of = (kind) => [...root.querySelectorAll(`.rpc-${kind}`)].map((each) => { each.rpcData = JSON.parse(each.dataset[kind]); return each; });
     const [votes, quizzes] = [of("ask"), of("quiz")];
     of("compared");
     if (!votes.length && !quizzes.length) return;
+    const saving = make("button", { type: "button", class: "rpc-button rpc-quiet", title: "a file for your teacher, or for another browser" }, "Save my numbers");
+    saving.onclick = save;
     const again = make("button", { type: "button", class: "rpc-button rpc-quiet" }, "Forget this page");
     again.onclick = () => {
       for (const each of votes) delete answers.predictions[each.rpcData.id];
@@ -222,7 +230,7 @@
     };
     const all = make("button", { type: "button", class: "rpc-button rpc-quiet" }, "Show all");
     all.onclick = () => { for (const each of votes) each.rpcSkipped = true; all.remove(); unfold(root, false); };
-    bar = make("div", { class: "rpc-bar" }, make("span"), all, again);
+    bar = make("div", { class: "rpc-bar" }, make("span"), all, saving, again);
     more = make("p", { class: "rpc-more" });
     gather(root);
     const ordered = pieces(root);
