@@ -6,6 +6,7 @@ With group commit, writes that wait at the same time share one fsync.
 import asyncio
 import logging
 import sqlite3
+import struct
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
@@ -157,6 +158,12 @@ def open_file(folder: Path) -> sqlite3.Connection:
         raise OSError(
             f"the folder {folder} cannot be made ({error.strerror}): choose another"
         ) from None
+    log = folder / f"{FILE_NAME}-wal"
+    if place := damage(log):
+        raise OSError(
+            f"{log} is damaged {place}: the acknowledged writes after it would be lost. Put a copy"
+            " of the folder back; or move this file away, to go on without the writes in it"
+        )
     connection = None
     try:
         connection = sqlite3.connect(file, timeout=0, check_same_thread=False)
@@ -244,3 +251,63 @@ def only_reads(kinds: bytes) -> bool:
 
 def _carried(kind: int, value: bytes) -> list[bytes]:
     return [value] if kind in CARRY_VALUE else []
+
+
+# ---- write ahead log ----------------------------------------------------------------------------
+# Find damage in SQLite's write-ahead log, which SQLite itself passes over in silence.
+#
+# SQLite ignores the log from the first frame with a wrong checksum on: after a crash, the rest was
+# never acknowledged. After damage in the middle it was: whole transactions follow the wrong frame.
+#
+# The format: https://www.sqlite.org/fileformat2.html, section 4, "The Write-Ahead Log".
+
+
+_HEADER = struct.Struct(">8I")
+_FRAME = struct.Struct(">6I")
+_MAGIC = 0x377F0682
+
+
+def damage(path: Path) -> str:
+    """Return where the log is damaged, in words; empty if it is not, or if there is none.
+
+    A transaction is written after the one before it is on the disk. So a wrong frame with another
+    transaction after it is damage. In the last transaction it looks like a crash that came while
+    this one was written, and nothing is said.
+    """
+    try:
+        log = path.read_bytes()
+    except FileNotFoundError:
+        return ""
+    if len(log) <= _HEADER.size:
+        return ""
+    magic, _, page_bytes, _, salt_1, salt_2, *stated = _HEADER.unpack_from(log)
+    order = ">" if magic & 1 else "<"
+    checksum = _checksum(log[:24], (0, 0), order)
+    if magic & ~1 != _MAGIC or checksum != tuple(stated):
+        return "in its header"
+    size = _FRAME.size + page_bytes
+    wrong = commits_after = 0
+    own_commits = 1  # those after a wrong frame that belong to its own transaction
+    for number, at in enumerate(range(_HEADER.size, len(log) - size + 1, size), 1):
+        _, commit, first, second, *stated = _FRAME.unpack_from(log, at)
+        is_current = (first, second) == (salt_1, salt_2)  # not left of an earlier log
+        if not wrong:
+            if is_current:
+                checksum = _checksum(log[at : at + 8], checksum, order)
+                checksum = _checksum(log[at + _FRAME.size : at + size], checksum, order)
+            if not is_current or checksum != tuple(stated):
+                wrong, own_commits = number, int(not (is_current and commit))
+        elif is_current and commit:
+            commits_after += 1
+    if commits_after <= own_commits:
+        return ""
+    return f"at frame {wrong}, with {commits_after:,} commit{'s'[: commits_after > 1]} after it"
+
+
+def _checksum(data: bytes, start: tuple[int, int], order: str) -> tuple[int, int]:
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
+    low, high = start
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        low = (low + even + high) & 0xFFFFFFFF
+        high = (high + odd + low) & 0xFFFFFFFF
+    return low, high

@@ -109,6 +109,12 @@ def more_streams_than_the_server_accepts(shared: Server) -> Iterator[Scene]:
         yield Scene(server, server=server)
 
 
+@fault(Expected("complete", shows="DEADLINE_EXCEEDED"), Expected(may="NO_ANSWER"))
+def too_little_time_left(shared: Server) -> Iterator[Scene]:
+    with doomed(shared, time_needed_s=5.0) as server:
+        yield Scene(server, server=server)
+
+
 @fault(
     Expected("complete|server unresponsive", shows="DEADLINE_EXCEEDED"),
     Expected("failed", shows="NO_ANSWER", says="no reply within the deadline"),
