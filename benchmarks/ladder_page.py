@@ -167,11 +167,21 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> list[
         "",
         *page.table(table, texts=2),
         "",
-        *([f"A CPU was the predicted bottleneck, but other programs used the cores: {starved}. "
-           "Measure again on a quiet machine.", ""] if starved else []),
+        *(
+            [
+                f"A CPU was the predicted bottleneck, but other programs used the cores: {starved}. "
+                "Measure again on a quiet machine.",
+                "",
+            ]
+            if starved
+            else []
+        ),
         f"{page.machine(host)} {pace}; parts of a prediction were measured before each round.",
-        *([f"The host of this virtual machine took up to {stolen:.2f} of its cores away."]
-          if stolen > STOLEN else []),
+        *(
+            [f"The host of this virtual machine took up to {stolen:.2f} of its cores away."]
+            if stolen > STOLEN
+            else []
+        ),
         "A prediction is the mean of the rounds, and behind it stands its interval of 90 %: how",
         "the parts changed between the rounds, and how far the model may be off.",
         "Client and server are two processes on this machine. The server uses asyncio, and so do",
