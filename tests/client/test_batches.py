@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kvstore.client import pacing, workload
-from kvstore.client.messages import Batch, PipelineReader, batch_of, create
-from kvstore.client.schedule import BLOCK_OPERATIONS, LOOK_EVERY, Batches, Schedule
+from kvstore.client import workload
+from kvstore.client.messages import Batch, PipelineReader
+from kvstore.client.schedule import BLOCK_OPERATIONS, Batches, Schedule
 from kvstore.client.workload import Operations, Workload
-from kvstore.protocol import CREATE, NOT_FOUND, OK, RETRIEVE, UPDATE
+from kvstore.protocol import NOT_FOUND, OK, RETRIEVE, UPDATE
 from kvstore.v1 import kvstore_pb2 as pb
 
 SMALL: dict[str, Any] = {"key_bytes_mean": 8, "value_bytes_mean": 16, "sizes": "fixed"}
@@ -38,16 +38,6 @@ def assert_whole(batch: Batch, count: int, written: dict[bytes, bytes]) -> None:
         assert (batch.keys, batch.values) == (sent.keys, sent.values)
 
 
-def test_batches_of_one_come_in_the_order_of_the_seed():
-    """A lesson tells a story about the one write that comes first."""
-    batches = Batches(preloaded(MIXED)[0])
-    singly = preloaded(MIXED)[0]
-
-    assert [singly.draw()[:2] for _ in range(30)] == [
-        (batch.kinds[0], batch.keys[0]) for batch in (batches.draw(1) for _ in range(30))
-    ]
-
-
 @pytest.mark.parametrize("count", [1, 7, 512, BLOCK_OPERATIONS])
 def test_every_column_of_a_batch_belongs_to_the_same_operations(count):
     """The last request of a run that counts its calls is a short one."""
@@ -74,31 +64,6 @@ def test_where_a_key_may_change_what_it_holds_nothing_is_claimed(changes):
     batch = Batches(preloaded(changes)[0]).draw(20)
 
     assert (20, None) == (len(batch), batch.written)
-
-
-def test_until_a_key_is_known_there_is_nothing_to_cut_from():
-    operations = Operations(MIXED)
-    operations.preloads()
-
-    assert bytes([CREATE] * 3) == Batches(operations).draw(3).kinds
-
-
-@pytest.mark.parametrize(("count", "different"), [(4096, 4), (1, 100)])
-def test_batches_are_not_made_anew(count, different):
-    """Of single operations on 50 keys, read and written, those that are alike are one object."""
-    batches = Batches(preloaded(MIXED)[0])
-
-    assert different == len({id(batches.draw(count)) for _ in range(2_000)})
-
-
-def test_large_values_are_not_kept_twice():
-    large = Workload(mix={"update": 1}, preload=40, value_bytes_mean=500_000, sizes="fixed")
-    batch = Batches(preloaded(large)[0]).draw(1)
-
-    assert (True, None) == (batch.payload_bytes > 500_000, batch.kept)
-
-
-# ---- replies -------------------------------------------------------------------------------
 
 
 READS = Batch(
@@ -134,20 +99,6 @@ def test_the_right_reply_passes_and_a_wrong_one_is_named(says, statuses, values)
         reader.replied(remembered, reply)
 
 
-def test_a_reader_names_the_keys_that_were_created():
-    known: list[bytes] = []
-    reader = PipelineReader(known.append)
-    about = reader.sent(batch_of([create(b"new", b""), create(b"old", b"")]).message(1))[3]
-    status, ok, _ = reader.replied(
-        about, pb.PipelineResponse(id=1, statuses=bytes([OK, NOT_FOUND]))
-    )
-
-    assert ([b"new"], 1, NOT_FOUND) == (known, ok, status)
-
-
-# ---- batches from a schedule ---------------------------------------------------------------
-
-
 def schedule(**settings: Any) -> Schedule:
     usual: dict[str, Any] = {"clock": lambda: 0.0}
     return Schedule(Operations(workload.crud(value_bytes_mean=1)), **{**usual, **settings})
@@ -167,19 +118,3 @@ def test_the_end_of_a_schedule_is_the_end_of_its_batches():
     assert 3 == len(list(islice(shared, 3)))
     assert [5, 2] == sizes(shared, 5)  # single operations count as well
     assert [] == sizes(schedule(calls=100, guard=lambda: True), 8)
-
-
-def test_an_open_loop_hands_out_what_falls_due_within_its_time():
-    requested = schedule(duration_s=0.5, due_times=pacing.constant_rate(10))
-    batches = [requested.take(3) for _ in range(3)]
-
-    assert [3, 2, 0] == [len(batch or ()) for batch in batches]
-    assert [0.0, 0.3] == pytest.approx([batch.due_s for batch in batches[:2] if batch])
-
-
-@pytest.mark.parametrize("most", [1, 7, LOOK_EVERY, 3 * LOOK_EVERY])
-def test_the_guard_looks_as_often_as_for_single_operations(most):
-    looks: list[int] = []
-    sizes(schedule(calls=12 * LOOK_EVERY, guard=lambda: looks.append(1)), most)
-
-    assert len(looks) >= min(12, 12 * LOOK_EVERY // most)

@@ -2,12 +2,8 @@
 
 import asyncio
 import gc
-import random
 import socket
-import threading
 import time
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack
 
 import numpy as np
@@ -16,9 +12,8 @@ import pytest
 
 from kvstore.client import channel, connections, load
 from kvstore.client.channel import Target
-from kvstore.client.connections import EvenShare, Opened, _distinct, aopen_all, open_all
+from kvstore.client.connections import Opened, _distinct, aopen_all, open_all
 from kvstore.client.errors import ConnectionsShared, ServerNotReached
-from kvstore.client.messages import retrieve
 from kvstore.client.strategies import bounded, futures, pipelined, tasks, threads
 from kvstore.client.workload import Workload
 from kvstore.measure import Run, audit
@@ -84,14 +79,6 @@ def test_connections_are_apart_and_share_the_calls(strategy, in_flight, options,
     assert when_at_rest(quick_server.address, before) == before
 
 
-def test_connections_stand_before_the_clock_starts(quick_server):
-    run = load.run(tasks, quick_server, SMALL, in_flight=8, connections=8, calls=8)
-
-    assert run.records["sent_s"].min() >= 0
-    assert run.samples["elapsed_s"].iloc[0] == 0
-    assert run.samples["elapsed_s"].is_monotonic_increasing
-
-
 def test_connections_that_are_shared_are_no_run():
     with pytest.raises(
         ConnectionsShared, match="3 connections were requested, but the server sees 2"
@@ -131,43 +118,3 @@ def test_a_server_that_accepts_and_never_answers_is_not_reached(opens, monkeypat
         target = Target(f"127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(ServerNotReached, match=rf"{target.address} within 0\.3 s: is the"):
             ways[opens]([target, target])
-
-
-ANY = retrieve(b"k")
-
-
-@pytest.mark.parametrize(("connections", "in_flight"), [(2, 2), (3, 12), (5, 17), (10, 100)])
-def test_no_connection_ever_has_more_than_its_share(connections, in_flight):
-    route, rng = EvenShare(connections), random.Random(6)
-    taken: list[int] = []
-    for _ in range(3_000):
-        if len(taken) < in_flight and (not taken or rng.random() < 0.6):
-            taken.append(route.take(ANY))
-        else:
-            route.give(taken.pop(rng.randrange(len(taken))))
-
-        assert max(Counter(taken).values(), default=0) <= -(-in_flight // connections)
-
-
-def test_threads_that_ask_at_once_never_share_a_slot():
-    """Forty slots are taken and given by as many threads: ten on each connection, no more."""
-    route, open_on, most = EvenShare(4), Counter(), Counter()
-    counting, together = threading.Lock(), threading.Barrier(40)
-
-    def caller(_: object) -> None:
-        together.wait()
-        for _ in range(50):
-            number = route.take(ANY)
-            with counting:
-                open_on[number] += 1
-                most[number] = max(most[number], open_on[number])
-            time.sleep(1e-4)  # the others come in between
-            with counting:
-                open_on[number] -= 1
-            route.give(number)
-
-    with ThreadPoolExecutor(40) as pool:
-        list(pool.map(caller, range(40)))
-
-    assert max(most.values()) <= 10
-    assert 0 == sum(open_on.values())

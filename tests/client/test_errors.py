@@ -1,13 +1,8 @@
 """What a peer sends reaches no terminal raw, and no proxy comes between programs of one machine."""
 
 import os
-import socket
-import struct
 import subprocess
 import sys
-import threading
-import time
-from contextlib import suppress
 
 import grpc
 import pytest
@@ -53,42 +48,6 @@ def test_a_status_with_control_characters_is_printable(code, error):
 
     assert printable(str(refused.value)) == str(refused.value)
     assert "\x1b" not in str(refused.value)
-
-
-def frame(kind, flags, content=b""):
-    """One of HTTP/2, for the whole connection."""
-    return struct.pack(">I", len(content))[1:] + struct.pack(">BBI", kind, flags, 0) + content
-
-
-def says_goodbye(listener):
-    """Answer each connection with GOAWAY, ENHANCE_YOUR_CALM, and a text a terminal would obey."""
-    while True:
-        try:
-            connection, _ = listener.accept()
-        except OSError:
-            return
-        with connection, suppress(OSError):
-            connection.sendall(frame(4, 0) + frame(4, 1))
-            connection.recv(4096)
-            time.sleep(0.1)  # until the other side has read our settings
-            connection.sendall(frame(7, 0, struct.pack(">II", 0, 11) + EVIL.encode()))
-
-
-@pytest.mark.slow
-def test_the_text_of_a_goaway_reaches_no_terminal_raw():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=says_goodbye, args=(listener,), daemon=True).start()
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-        done = subprocess.run(
-            [sys.executable, "-m", "kvstore.load_test", address], capture_output=True, timeout=60
-        )
-
-    assert b"owned" in done.stderr
-    assert not {b"\x1b", b"\x07", b"\r"} & {bytes([each]) for each in done.stdout + done.stderr}
-
-
-def test_text_of_people_is_left_as_it_is():
-    assert "zwölf µs → ok\nnext" == printable("zwölf µs → ok\nnext")
 
 
 ANSWERS = """

@@ -11,14 +11,13 @@ from itertools import islice
 
 import psutil
 import pytest
-from stacks import listening
 
 from kvstore.client import RunFailed, RunInterrupted, ServerGone, load, strategies
 from kvstore.client import fleet as cluster
-from kvstore.client.errors import FleetNotReached, ServerNotReached
+from kvstore.client.errors import FleetNotReached
 from kvstore.client.fleet import Cluster, Local
 from kvstore.client.pacing import constant_rate
-from kvstore.client.plan import SEEDS_APART, WHOLE, Part, Plan, parts
+from kvstore.client.plan import Plan, parts
 from kvstore.client.workload import Operations, Workload, crud, reads
 from kvstore.measure import Run, audit
 from kvstore.server import serving
@@ -244,26 +243,6 @@ def test_ctrl_c_ends_all_with_every_call_accounted_for(server, fleet):
     assert run.issued == sum(run.server["operations"].values()) >= 50
 
 
-@with_dask
-def test_an_error_of_who_looks_on_ends_the_run(server, fleet):
-    def wrong():
-        raise ZeroDivisionError("drawn wrongly")
-
-    began_s = time.perf_counter()
-    with pytest.raises(ZeroDivisionError, match="drawn wrongly"):
-        long_run(fleet, server, wrong, strategies.bounded)
-    again = load.run(strategies.bounded, server, SMALL, fleet=fleet, in_flight=4, calls=10)
-
-    assert 10 == again.issued, "the workers are free again"
-    assert time.perf_counter() - began_s < LONG_S
-
-
-@with_dask
-def test_what_only_a_worker_can_notice_has_the_same_error_as_with_one(fleet):
-    with listening() as address, pytest.raises(ServerNotReached, match="keys could be created"):
-        load.run(strategies.bounded, address, reads(), fleet=fleet, in_flight=2, calls=2)
-
-
 def test_without_dask_the_error_has_the_next_step(monkeypatch):
     monkeypatch.setattr(cluster, "available", lambda: False)
 
@@ -292,20 +271,6 @@ def test_without_a_scheduler_or_enough_workers_the_error_has_the_next_step(monke
                 pass
         with Cluster(address, 1).connected() as addresses:
             assert 1 == len(addresses)
-
-
-# ---- the parts of a run --------------------------------------------------------------------
-
-
-def test_each_draws_from_a_seed_of_its_own_and_knows_keys_of_its_own():
-    whole = reads(seed=5, keys=7)
-    drawn = [part.workload(whole) for part in parts(3)]
-
-    assert [3, 2, 2] == [each.preload for each in drawn]
-    assert [5, 5 + SEEDS_APART, 5 + 2 * SEEDS_APART] == [each.seed for each in drawn]
-    assert whole is WHOLE.workload(whole)
-    assert 1 == Part(3, 4).workload(reads(keys=2)).preload
-    assert 0 == Part(3, 4).workload(crud()).preload
 
 
 def test_no_two_generators_ask_for_one_key():
@@ -343,16 +308,11 @@ def test_parts_add_up_to_the_whole_run(processes, whole):
     ("says", "make"),
     [
         ("2 workers share in_flight, so it must be 2 or more, got 1", lambda: shared(calls=9)),
-        ("2 workers share calls, so it must be 2 or more, got 1",
-         lambda: shared(in_flight=2, calls=1)),
         ("due times cannot be sent to a fleet", lambda: shared(calls=9, due_times=iter([0.0]))),
         ("callers join one by one in one process only",
          lambda: shared(strategies.tasks, in_flight=2, calls=9, joins=[0, 1])),
-        ("a whole number of workers from 1 to 32, got 0", lambda: Local(0)),
         ("a whole number of workers from 1 to 32, got 33", lambda: Local(33)),
-        ("a whole number of workers from 1 to 32, got 2.0", lambda: Local(2.0)),
         ("like tcp://10.0.0.1:8786, got '10.0.0.1'", lambda: Cluster("10.0.0.1")),
-        ("from 1 to 32, got 0", lambda: Cluster("tcp://10.0.0.1:8786", 0)),
         ("fleet=Local", lambda: load.run(strategies.bounded, "h:1", SMALL, calls=9, processes=2)),
     ],
 )  # fmt: skip

@@ -64,14 +64,6 @@ def test_an_error_of_the_onlooker_ends_the_run_and_is_heard(quick_server):
         load.run(bounded, quick_server, SMALL, in_flight=4, duration_s=30, on_sample=stumbles)
 
 
-def test_due_times_make_an_open_loop(quick_server):
-    run = load.run(futures, quick_server, SMALL, calls=20, due_times=pacing.constant_rate(1_000))
-
-    assert run.settings["paced"]
-    assert [number / 1_000 for number in range(20)] == sorted(run.calls["due_s"])
-    assert (run.calls["sent_s"] >= run.calls["due_s"]).all()
-
-
 @pytest.mark.slow
 def test_a_ceiling_that_is_reached_already_sends_next_to_nothing(quick_server):
     run = load.run(futures, quick_server, SMALL, duration_s=30, memory_ceiling_bytes=1e6)
@@ -119,36 +111,6 @@ def test_values_are_created_although_the_first_creates_are_done_without_an_answe
         run = load.run(blocking, address, workload.reads(keys=3), calls=1)
 
     assert {"OK"} <= set(run.outcomes())
-
-
-SENT = {"tenant": "blue", "trace-id": "7"}
-
-
-class Spy(grpc.ServerInterceptor):
-    """Keeps the metadata of every call and knows no method."""
-
-    def __init__(self):
-        self.seen = []
-
-    def intercept_service(self, continuation, handler_call_details):
-        self.seen.append((handler_call_details.method, handler_call_details.invocation_metadata))
-        return continuation(handler_call_details)
-
-
-@pytest.mark.parametrize("strategy", [blocking, strategies.tasks])
-def test_metadata_goes_along_with_every_call_and_its_values_are_not_kept(strategy):
-    spy = Spy()
-    with listening(interceptors=[spy]) as address:
-        run = load.run(strategy, address, SMALL, in_flight=2, calls=3, metadata=SENT)
-    seen = [dict(metadata) for method, metadata in spy.seen if "KeyValue" in method]
-
-    assert {"UNIMPLEMENTED": 3} == run.outcomes()
-    assert [SENT] * 3 == [{name: each.get(name) for name in SENT} for each in seen]
-    assert SENT.keys() == run.settings["metadata"].keys()
-    assert not {*SENT.values()} & {*run.settings["metadata"].values()}
-
-
-# ---- callers that join ---------------------------------------------------------------------
 
 
 @pytest.mark.slow

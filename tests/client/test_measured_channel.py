@@ -17,8 +17,6 @@ import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from long.answers import MANY, STREAM, UNPARSABLE
-from long.answers import answering as serving_answers
 from stacks import listening
 
 from kvstore.client import measured_channel
@@ -85,8 +83,6 @@ async def a_moment(channel: Any, seconds: float) -> None:
         time.sleep(seconds)
 
 
-# ---- a closed channel -----------------------------------------------------------------------
-
 CLOSED = """
 from kvstore.client import measured_channel
 from kvstore.v1 import kvstore_pb2, kvstore_pb2_grpc
@@ -109,9 +105,6 @@ def test_a_stub_on_a_closed_channel_says_so_and_does_not_crash(quick_server):
 
     assert "closed channel" in done.stdout, done.stderr
     assert 0 == done.returncode
-
-
-# ---- unary calls ---------------------------------------------------------------------------
 
 
 def by_call(method: Any, request: Any) -> Any:
@@ -170,86 +163,6 @@ def test_a_unary_call_is_one_record_with_all_that_is_known(way, quick_server, ke
     assert (stations_s <= records["done_s"] - records["sent_s"]).all()
     assert (records["disk_s"] > 0).all()
     assert audit(run).holds
-
-
-@pytest.mark.parametrize("way", [by_call, by_future, by_await])
-@pytest.mark.parametrize("sent", [(), (UNPARSABLE,)], ids=["no reply", "no message"])
-def test_a_call_that_ends_as_ok_without_a_reply_that_can_be_read_has_failed(way, sent):
-    work = made(way, ("Retrieve", pb.RetrieveRequest(key=b"any")))
-    unary, stream = MANY(lambda request, context: iter(sent)), STREAM(lambda *_: iter(()))
-    with serving_answers(unary, stream) as address:
-        run, _ = measured(address, work, inspect.iscoroutinefunction(way))
-
-    assert {"INTERNAL": 1} == run.outcomes()
-
-
-def test_a_reply_that_came_before_the_callback_was_added_has_its_size(quick_server, keys):
-    """A thread may lose the processor between sending a call and adding its callback."""
-    key = next(keys)
-
-    async def work(channel: Any) -> None:
-        stub = KeyValueServiceStub(channel)
-        stub.Create(pb.CreateRequest(key=key, value=bytes(300)))
-        retrieve = stub.Retrieve
-        (method,) = retrieve._methods
-
-        class Late:
-            def future(self, *how: Any) -> Any:
-                call = method.future(*how)
-                call.result()
-                time.sleep(0.05)  # gRPC's thread has called all callbacks that there are
-                return call
-
-        retrieve._methods = [Late()]
-        retrieve.future(pb.RetrieveRequest(key=key))
-
-    run, _ = measured(quick_server, work, False)
-
-    assert pb.RetrieveResponse(value=bytes(300)).ByteSize() == run.records["reply_bytes"][1]
-
-
-@pytest.mark.slow
-def test_a_call_has_ended_before_its_waiter_goes_on(quick_server, keys):
-    """Else the next call of that thread seems to be sent while this one is in flight."""
-    key, went_on_s = next(keys), []
-    usual_s = sys.getswitchinterval()
-
-    async def work(channel: Any) -> None:
-        stub = KeyValueServiceStub(channel)
-        stub.Create(pb.CreateRequest(key=key, value=b"value"))
-        for _ in range(500):
-            stub.Retrieve.future(pb.RetrieveRequest(key=key)).result()
-            went_on_s.append(channel.recording.recorder.now_s())
-
-    sys.setswitchinterval(1e-6)  # the waiter may run before the callbacks
-    try:
-        run, _ = measured(quick_server, work, False)
-    finally:
-        sys.setswitchinterval(usual_s)
-
-    done_s = np.sort(run.records["done_s"])[1:]
-    assert len(went_on_s) == len(done_s)
-    assert (done_s <= went_on_s).all()
-
-
-def test_a_callback_that_cancels_another_call_leaves_the_sizes_right(own_server, keys):
-    """As a hedged read does. gRPC parses a reply after the callbacks of its call."""
-    server, key = own_server(write_delay_s=0.4), next(keys)
-
-    async def work(channel: Any) -> None:
-        stub = KeyValueServiceStub(channel)
-        await stub.Create(pb.CreateRequest(key=key, value=bytes(300)))
-        slow = stub.Update(pb.UpdateRequest(key=next(keys), value=b""))
-        quick = stub.Retrieve(pb.RetrieveRequest(key=key))
-        quick.add_done_callback(lambda _: slow.cancel())
-        await quick
-
-    run, _ = measured(server, work, True)
-    calls = run.calls.set_index("operation")
-
-    assert "OK" == calls.loc["retrieve", "status"]
-    assert pb.RetrieveResponse(value=bytes(300)).ByteSize() == calls.loc["retrieve", "reply_bytes"]
-    assert ["CANCELLED", 0] == calls.loc["update", ["status", "reply_bytes"]].tolist()
 
 
 @either_kind
@@ -337,9 +250,6 @@ def test_a_call_after_the_end_is_refused_as_grpc_does_and_nothing_is_lost(aio, q
 
     run, _ = measured(quick_server, work, aio, connections=2)
     assert ({} if aio else {"CANCELLED": 3}) == run.outcomes()
-
-
-# ---- streams -------------------------------------------------------------------------------
 
 
 def piped(number: int, key: bytes, value: bytes | None = None) -> pb.PipelineRequest:
@@ -525,8 +435,6 @@ def test_a_stream_that_is_cancelled_accounts_for_all_that_waits(own_server, keys
         assert {"NO_ANSWER": 2} == run.outcomes()
 
 
-# ---- services that are not ours ------------------------------------------------------------
-
 LIST = reflection_pb2.ServerReflectionRequest(list_services="")
 
 
@@ -607,9 +515,6 @@ def test_metadata_goes_along_with_every_shape_of_call(own, aio):
     ] == sorted(sizes)  # fmt: skip
 
 
-# ---- the block and its run -----------------------------------------------------------------
-
-
 def test_the_run_of_a_channel_can_be_saved_and_audited_and_its_block_is_for_one_use(
     quick_server, keys, tmp_path
 ):
@@ -637,9 +542,7 @@ def test_the_run_of_a_channel_can_be_saved_and_audited_and_its_block_is_for_one_
     ("says", "settings"),
     [
         ("connections must be a whole number of 1 or more, got 0", {"connections": 0}),
-        ("deadline_s must be above 0 seconds, got 0", {"deadline_s": 0}),
         ("target must be one server, got a:1,b:2", {"target": "a:1,b:2"}),
-        ("an address is host:port", {"target": "localhost"}),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(says, settings):

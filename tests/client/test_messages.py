@@ -4,7 +4,6 @@ import pytest
 
 from kvstore.client.errors import MessageTooLarge
 from kvstore.client.messages import batch_of, create, delete, retrieve, update
-from kvstore.protocol import MESSAGE_LIMIT_BYTES
 from kvstore.v1 import kvstore_pb2 as pb
 
 
@@ -33,14 +32,3 @@ def test_a_batch_is_laid_out_in_columns():
 def test_what_is_too_large_for_a_message_is_refused_with_its_size(says, operations):
     with pytest.raises(MessageTooLarge, match=says):
         _ = stream_request(1, operations) if isinstance(operations, list) else operations.request
-
-
-@pytest.mark.parametrize("key_bytes", [1, 64, 16 * 1024])
-def test_what_is_let_through_is_below_the_limit_on_the_wire(key_bytes):
-    """The framing of key and value has to fit too."""
-    largest = create(bytes(key_bytes), bytes(MESSAGE_LIMIT_BYTES - 64 - key_bytes))
-
-    assert largest.request.ByteSize() <= MESSAGE_LIMIT_BYTES
-    assert len(stream_request(2**63, [create(largest.key, largest.value[:-16])])) <= (
-        MESSAGE_LIMIT_BYTES
-    )

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from kvstore.client import load, pacing, run_in_process, workload
+from kvstore.client import load, run_in_process, workload
 from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import (
     STRATEGIES,
@@ -30,29 +30,15 @@ SMALL = workload.crud(value_bytes_mean=100)
         ("in_flight must be a whole number of 1 or more, got 0: with 0", bounded,
          {"in_flight": 0}),
         ("in_flight must be .* got 1.5", bounded, {"in_flight": 1.5}),
-        ("in_flight must be .* got True", bounded, {"in_flight": True}),
         ("in_flight must be .* got '8': write it without quotes", bounded, {"in_flight": "8"}),
-        ("connections must be a whole number of 1 or more, got 0", bounded, {"connections": 0}),
-        ("streams must be a whole number of 1 or more, got 0", pipelined, {"streams": 0}),
-        ("batch must be a whole number of 1 or more, got 0", pipelined, {"batch": 0}),
         ("batch must be at most 65,535 operations, got 70,000", pipelined, {"batch": 70_000}),
         ("say how long: duration_s=10 for seconds, or calls=1000", bounded, {"calls": None}),
-        ("calls must be above 0, got 0", bounded, {"calls": 0}),
-        ("calls must be above 0, got True", bounded, {"calls": True}),
         ("calls must be a whole number, got 10.5", bounded, {"calls": 10.5}),
-        ("duration_s must be above 0 seconds, got -1", bounded, {"duration_s": -1}),
         ("duration_s must be above 0 seconds, got nan", bounded, {"duration_s": math.nan}),
-        ("duration_s must be above 0 seconds, got '10'", bounded, {"duration_s": "10"}),
-        ("deadline_s must be above 0 seconds, got 0", bounded, {"deadline_s": 0}),
-        ("deadline_s must be above 0 seconds, got None", bounded, {"deadline_s": None}),
-        ("rate_per_s must be above 0, got 0", bounded, {"rate_per_s": 0}),
-        ("sample_interval_s must be above 0 seconds, got 0", bounded, {"sample_interval_s": 0}),
         ("pause_s must be 0 or more seconds, got -1", turns, {"pause_s": -1}),
         ("4 streams need at least as many requests in flight, got in_flight=2", pipelined,
          {"streams": 4, "in_flight": 2}),
         ("bounded sends unary calls, so it has no batch", bounded, {"batch": 8}),
-        ("bounded sends unary calls, so it has no streams", bounded,
-         {"streams": 2, "in_flight": 2}),
         ("2 connections need at least as many calls in flight, got 1", blocking,
          {"connections": 2}),
         ("4 connections need at least as many streams, got 1", pipelined,
@@ -60,15 +46,10 @@ SMALL = workload.crud(value_bytes_mean=100)
         ("chained sends a call when another one ends", chained, {"rate_per_s": 10.0}),
         ("joins has 2 times and in_flight is 3", tasks, {"in_flight": 3, "joins": [0.0, 1.0]}),
         ("0 or more, in order", tasks, {"in_flight": 2, "joins": [2.0, 1.0]}),
-        ("0 or more, in order", tasks, {"in_flight": 2, "joins": [-1.0, 1.0]}),
-        ("0 or more, in order", tasks, {"in_flight": 2, "joins": [1.0, math.inf]}),
-        ("0 or more, in order", tasks, {"in_flight": 2, "joins": [1.0, math.nan]}),
         ("neither a run nor bounded has an option inflight: did you mean in_flight?", bounded,
          {"inflight": 8}),
-        ("did you mean pause_s", turns, {"pauses": 8}),
         ("bounded has an option colour$", bounded, {"colour": 8}),
         ("it lacks its parentheses$", bounded, {"workload": workload.reads}),
-        ("such as `workload.reads\\(\\)`, got 'reads'$", bounded, {"workload": "reads"}),
         ("strategy must be a function of kvstore.client.strategies.* got 'bounded'", "bounded", {}),
         ("an address is host:port", bounded, {"server": "localhost"}),
     ],
@@ -104,9 +85,3 @@ def test_each_run_of_random_arrivals_draws_its_own_seed_and_keeps_one_that_it_wa
     assert len(drawn) == 3
     assert None not in drawn
     assert dataclasses.replace(options, seed=7).with_seed().seed == 7
-
-
-def test_callers_that_never_cease_to_join_are_not_waited_for():
-    endless = pacing.constant_rate(10)
-    with pytest.raises(ValueError, match="joins has more times than in_flight, which is 3"):
-        load.run(tasks, "127.0.0.1:1", SMALL, in_flight=3, calls=1, joins=endless)

@@ -8,8 +8,6 @@ import pytest
 
 from kvstore.client import pacing
 
-# ---- constant rate -------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("due_s", "per_s"), [([0.0, 0.1, 0.2, 0.3], 10), ([0.0, 0.0004, 0.0008, 0.0012], 2500)]
@@ -24,9 +22,6 @@ def test_a_rate_of_nothing_is_refused_at_once(pace, per_s):
     """Not at the first call, which may come in another thread."""
     with pytest.raises(ValueError, match="per_s must be above 0 calls per second, got"):
         pace(per_s)
-
-
-# ---- Poisson -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -65,17 +60,12 @@ def test_steps_have_their_rates_one_after_the_other(random_gaps):
     )
 
 
-# ---- callers that join ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("joins_s", "levels"),
     [
         ([0.0, 0.0, 1.0], [(2, 1), (3, 1)]),
         ([0.0, 2.0, 2.0], [(1, 2), (1, 0), (3, math.inf)]),
-        ([1.0], [(0.5, 1), (1.5, 1)]),
         ([0, 0, 2, 2, 2, 4, 4, 6, 6, 6], pacing.climb(0, 10, steps=4, over_s=8)),
-        ([], [(0, 5)]),
     ],
 )
 def test_a_user_joins_when_the_level_reaches_him(joins_s, levels):
@@ -87,12 +77,7 @@ def test_a_user_joins_when_the_level_reaches_him(joins_s, levels):
     [
         ("users can only join", lambda: pacing.joins([(3, 1), (2, 1)])),
         ("a level must be 0 or more and finite, got -1", lambda: pacing.joins([(-1, 1)])),
-        ("a level must be 0 or more and finite, got inf", lambda: pacing.joins([(math.inf, 1)])),
-        ("a level must last 0 seconds or more, got -2", lambda: pacing.joins([(1, -2)])),
         ("steps must be 1 or more, got 0", lambda: pacing.climb(0, 1, steps=0, over_s=1)),
-        ("over_s must be above 0 seconds, got 0", lambda: pacing.climb(0, 1, steps=1, over_s=0)),
-        ("must be 0 or more and finite, got nan",
-         lambda: pacing.climb(0, math.nan, steps=1, over_s=1)),
     ],
 )  # fmt: skip
 def test_steps_that_make_no_sense_are_refused_at_once(named, make):

@@ -2,20 +2,14 @@
 
 import os
 import signal
-from collections import Counter
 
 import pytest
 
 from kvstore.client import ServerGone, load, strategies
 from kvstore.client.channel import Target, connected, target_of
-from kvstore.client.connections import ByKey
 from kvstore.client.errors import WrongServer
-from kvstore.client.messages import retrieve
-from kvstore.client.plan import Part
-from kvstore.client.schedule import Schedule, ShardedOperations
-from kvstore.client.workload import Workload, reads
+from kvstore.client.workload import Workload
 from kvstore.measure import audit
-from kvstore.protocol import shard_of
 from kvstore.server import serving_sharded
 
 TINY = {"key_bytes_mean": 8, "value_bytes_mean": 16, "sizes": "fixed"}
@@ -29,55 +23,6 @@ def both():
         yield running
 
 
-def preloaded(workload, shards):
-    operations = ShardedOperations(workload, shards)
-    for create in operations.preloads():
-        operations.created(create.key)
-    return operations
-
-
-@pytest.mark.parametrize("shards", [2, 3])
-def test_servers_get_even_shares(shards):
-    operations = preloaded(reads(keys=9, **TINY), shards)
-    drawn = Counter(shard_of(operations.draw().key, shards) for _ in range(6_000))
-
-    for number, shard in enumerate(operations.shards):
-        assert {number} == {shard_of(shard.draw().key, shards) for _ in range(20)}
-    assert 9 == len(operations.held_throughout()) or shards == 2  # an odd one is one more
-    assert [drawn[n] / 6_000 for n in range(shards)] == pytest.approx(
-        [1 / shards] * shards, abs=0.03
-    )
-
-
-def test_keys_of_a_part_are_keys_of_its_shards_too():
-    part = Part(1, 2)
-    drawn = ShardedOperations(reads(keys=40, **TINY), 2, "salt", part.owns).preloads()
-
-    assert all(part.owns(each.key) for each in drawn)
-    assert {20} == set(Counter(shard_of(each.key, 2) for each in drawn).values())
-
-
-def test_a_batch_holds_keys_of_one_server():
-    schedule = Schedule(preloaded(KEPT, 2), clock=lambda: 0.0, calls=100)
-    for shard in (0, 1):
-        batch = schedule.take(30, shard)
-        assert {shard} == {shard_of(key, 2) for key in batch.keys}
-        assert batch.written is not None
-
-    assert [30, 10, 0] == [len(schedule.take(30, shard) or ()) for shard in (0, 1, 0)]
-
-
-def test_a_call_takes_a_connection_to_the_server_of_its_key():
-    way = ByKey(3, 2)
-    for number in range(100):
-        taken = way.take(retrieve(b"key %d" % number))
-        assert taken % 3 == shard_of(b"key %d" % number, 3)
-    same = [way.take(retrieve(b"one key")) for _ in range(2)]
-    assert 2 == len(set(same))
-    way.give(same[0])
-    assert same[0] == way.take(retrieve(b"one key"))
-
-
 @pytest.mark.parametrize(
     ("target", "says"),
     [
@@ -89,9 +34,6 @@ def test_a_call_takes_a_connection_to_the_server_of_its_key():
 def test_a_target_that_makes_no_sense_is_refused(target, says):
     with pytest.raises(ValueError, match=says):
         target_of(target)
-
-
-# ---- real servers --------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -38,12 +38,9 @@ def test_a_generator_without_idle_cpu_time_may_be_the_bottleneck(subtests):
 @pytest.mark.parametrize(
     ("late", "late_s", "residence_s", "binds"),
     [
-        (1000, 0.004, 0.001, False),
         (1000, 0.2, 1.0, False),
         (1000, 0.3, 1.0, True),
-        (1000, 0.006, 0.001, True),
         (2, 0.5, 0.01, False),  # of a thousand calls
-        (30, 0.5, 0.01, True),
     ],
 )
 def test_in_an_open_loop_lateness_is_compared_with_the_residence_time(
@@ -85,13 +82,9 @@ def test_a_run_shorter_than_the_clock_of_cpu_time_is_not_judged_by_it():
 @pytest.mark.parametrize(
     ("client_s", "machine_s", "stolen_s", "says"),
     [
-        (5.0, math.nan, 0.0, []),
         (5.0, 20.0, 0.0, []),
         (5.0, 40.0, 0.0, ["other programs used 3 of 4 cores"]),
-        (5.0, 14.0, 0.4, []),
         (5.0, 14.0, 4.0, ["host of this virtual machine took 0.4 of a core"]),
-        # what the host took, other programs did not use
-        (5.0, 44.0, 4.0, ["other programs used 3 of", "host of this virtual machine took 0.4"]),
         (9.0, 40.0, 4.0, ["other programs used 2.2", "host of this virtual machine took 0.4"]),
     ],
 )

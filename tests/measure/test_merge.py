@@ -5,7 +5,7 @@ import pytest
 from traces import CALLS, Made, random_trace, run_of
 
 from kvstore.measure import Cpu, Outcome, Sample, audit
-from kvstore.measure.parts import merge, merge_samples
+from kvstore.measure.parts import merge
 from kvstore.measure.recorder import sample_rows
 
 EARLY = Sample(0.0, 0, 0, 0, 1e8, 2e8, 5, 130)
@@ -85,12 +85,6 @@ def test_a_server_stopped_answering_when_the_last_part_had_its_last_answer():
     assert {"a:1": 3.5, "b:2": 1.0} == whole.unresponsive
 
 
-def test_samples_of_one_moment():
-    merged = merge_samples([LATE, OTHER])
-
-    assert (4.0, 3, 14, 11, 7e8, 4e8, 13, 131) == merged
-
-
 def test_samples_hold_until_the_next():
     parts = [run_of(CALLS, sample_rows=sample_rows(each)) for each in ([EARLY, LATE], [OTHER])]
     samples = merge(parts).samples
@@ -100,19 +94,3 @@ def test_samples_hold_until_the_next():
     assert [6e8, 6e8, 7e8] == list(samples["client_rss_bytes"])
     assert [4e8, 4e8, 4e8] == list(samples["server_rss_bytes"])
     assert list(Sample._fields) == list(samples.columns)
-
-
-def test_a_part_without_samples_adds_none():
-    parts = [run_of(CALLS), run_of(CALLS, sample_rows=sample_rows([OTHER]))]
-
-    assert [9] == list(merge(parts).samples["issued"])
-    assert 0 == len(merge(parts[:1] * 2).samples)
-
-
-def test_what_is_not_one_run_is_refused(subtests):
-    for runs, says in [
-        ([], "got no run"),
-        ([run_of(CALLS), run_of(CALLS, strategy="tasks")], r"got \['bounded', 'tasks'\]"),
-    ]:
-        with subtests.test(runs=runs, says=says), pytest.raises(ValueError, match=says):
-            merge(runs)

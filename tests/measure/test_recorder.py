@@ -5,16 +5,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 
-from kvstore.measure.recorder import CALL, PACKED, Recorder
+from kvstore.measure.recorder import Recorder
 from kvstore.protocol import (
     BATCH,
     CREATE,
     NOT_FOUND,
     OK,
-    UNKNOWN_STATIONS,
     StationTimes,
 )
 
@@ -39,31 +37,6 @@ def test_a_record_keeps_every_value():
     )
 
 
-def test_what_is_not_said_of_a_call_and_an_array_that_does_not_change():
-    recorder = Recorder()
-    recorder.record(0, 0, 1, CREATE, OK, 1, 1)
-    recorder.record(0, 0, 1, CREATE, NOT_FOUND, 1, 1)
-    taken = recorder.array()
-    recorder.record(0, 0, 1, CREATE, OK, 1, 1)
-
-    assert (2, 3) == (len(taken), len(recorder))
-    assert ([1, 1], [1, 0]) == (taken["operations"].tolist(), taken["ok_operations"].tolist())
-    assert all(np.isnan(taken[station]).all() for station in StationTimes._fields)
-
-
-def test_the_largest_numbers_are_kept_and_can_be_added_up_and_subtracted():
-    """65,535 + 65,535 is more than two bytes hold, and 0 - 1 needs a sign."""
-    recorder = Recorder()
-    most = (0, 0, 1, 255, 255, 2**32 - 1, 2**32 - 1, UNKNOWN_STATIONS, 65_535, 65_535, 65_535)
-    recorder.record(*most)
-    for name in [name for name in CALL.names or () if PACKED[name].kind == "u"]:
-        column = recorder.array()[name]
-
-        assert 2 ** (8 * PACKED[name].itemsize) - 1 == column[0]
-        assert 2 * int(column[0]) == (column + column)[0]
-        assert -1 == (column - column - 1)[0]
-
-
 @pytest.mark.usefixtures("threads_that_switch_often")
 def test_threads_appending_at_once_lose_and_mix_nothing():
     """Each record tells its thread five times over: a mixed one would contradict itself."""
@@ -85,15 +58,6 @@ def test_threads_appending_at_once_lose_and_mix_nothing():
     for number in range(threads):
         mine = records[records["kind"] == number]
         assert list(range(each)) == mine["reply_bytes"].tolist()
-
-
-@pytest.mark.usefixtures("threads_that_switch_often")
-def test_threads_that_send_at_once_are_counted_each():
-    recorder = Recorder()
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: [recorder.sending(2) for _ in range(2_000)], range(8)))
-
-    assert (16_000, 32_000) == (recorder.issued, recorder.issued_operations)
 
 
 def test_a_reply_that_cannot_be_read_is_no_operation_that_was_done():

@@ -3,7 +3,6 @@
 import math
 import statistics
 
-import numpy as np
 import pytest
 from traces import Made, run_of
 
@@ -21,13 +20,6 @@ def test_the_interval_is_that_of_batch_means():
     assert 2.0 + half == pytest.approx(high)
     assert 0.0 == low  # a rate is never negative
 
-
-@pytest.mark.parametrize("window_s", [0.0, 1.0])
-def test_without_an_answer_the_interval_is_nothing(window_s):
-    assert (0.0, 0.0) == throughput_interval(run_of([], window_s=window_s))
-
-
-# ---- goodput --------------------------------------------------------------------------------
 
 EXHAUSTED = STATUSES.index("RESOURCE_EXHAUSTED")
 
@@ -57,18 +49,6 @@ def test_goodput_of_a_trace_worked_out_by_hand():
     assert pytest.approx(1.0) == found.offered_per_s
     assert pytest.approx(2 / 7) == found.in_time_per_s
     assert (2, 3, 2) == (found.late, found.refused, found.wasted)
-
-
-def test_only_calls_that_are_due_later_count():
-    """From 2 s on: the calls of the last 5 of 7 seconds."""
-    found = goodput(OPEN_LOOP, from_s=2.0)
-    whole = goodput(OPEN_LOOP)
-    due_later = np.count_nonzero(OPEN_LOOP.records["due_s"] >= 2.0)
-
-    assert found.offered_per_s == pytest.approx(due_later / 5)
-    assert round(5 * found.in_time_per_s) + found.late + found.refused == due_later
-    assert due_later < OPEN_LOOP.issued
-    assert found.wasted == whole.wasted
 
 
 def test_wasted_work_is_unknown_if_the_server_reports_no_operations():
