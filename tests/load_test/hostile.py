@@ -34,12 +34,6 @@ def endless(name: str) -> list[FileDescriptorProto]:
     return [FileDescriptorProto(name=name, syntax="proto3", dependency=[f"{number + 1}.proto"])]
 
 
-def wide(name: str) -> list[FileDescriptorProto]:
-    """Each file imports a thousand others, and has a name of ten thousand letters."""
-    imports = [f"{name[:12]}{number}/{'x' * 10_000}" for number in range(1000)]
-    return [file_of_service(*imports)] if not name else [FileDescriptorProto(name=name)]
-
-
 def deep(name: str) -> list[FileDescriptorProto]:
     """A chain of imports that ends, in one answer."""
     chain = [

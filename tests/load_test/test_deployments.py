@@ -13,8 +13,7 @@ from contextlib import contextmanager
 import grpc
 import hostile
 import pytest
-import trustme
-from long.relay import relaying
+from relay import relaying
 
 from kvstore.load_test.__main__ import main
 
@@ -61,17 +60,6 @@ def error(capsys, status: int, *arguments) -> str:
 def test_a_proxy_that_speaks_http_1_is_named(capsys):
     with http1() as port:
         assert "HTTP/1" in error(capsys, 3, f"127.0.0.1:{port}", *DO)
-
-
-def test_encryption_without_http_2_is_named(capsys, tmp_path):
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost").configure_cert(context)
-    with http1(context) as port:
-        said = error(capsys, 3, f"localhost:{port}", *DO, f"--ca={tmp_path / 'ca.pem'}")
-
-    assert "ALPN" in said
 
 
 def test_metadata_beyond_the_limit_of_the_server_is_named(capsys, tmp_path):
@@ -147,34 +135,3 @@ def test_the_time_of_a_run_begins_when_a_slow_connection_is_ready(capsys):
 
     assert 0 == status
     assert len(rows) > 1
-
-
-@pytest.mark.slow
-def test_a_service_that_moves_to_another_address_is_measured_there(capsys):
-    """As a name whose address changes: the old connection ends, and the next one goes elsewhere."""
-    files = {"files": lambda name: [hostile.file_of_service()]}
-    with (
-        hostile.serving(**files) as first,
-        hostile.serving(**files) as second,
-        relaying(first) as relay,
-    ):
-
-        def move():
-            relay.server = second
-            relay.cut()
-
-        threading.Timer(1.5, move).start()
-        status = main([relay.address, "evil.Evil/Do", *QUICK[::2], "--seconds=4s", "--output=json"])
-    run = json.loads(capsys.readouterr().out)["run"]
-
-    assert 0 == status
-    assert {"OK", "UNAVAILABLE"} >= {*run["statuses"]}
-    assert run["statuses"]["OK"] > 0.9 * run["issued"]
-
-
-def test_a_name_behind_which_several_addresses_are_is_one_service(capsys):
-    """localhost is 127.0.0.1, and on most machines ::1, where this server does not listen."""
-    with hostile.serving(lambda name: [hostile.file_of_service()]) as address:
-        port = address.rpartition(":")[2]
-        for name in (f"dns:///localhost:{port}", f"localhost:{port}"):
-            assert 0 == main([name, *DO])

@@ -10,18 +10,10 @@ from test_levels_and_steps import run_of_recorder
 from kvstore.client import load
 from kvstore.client.strategies import tasks
 from kvstore.load_test import findings
-from kvstore.load_test.estimates import failures, steady_part
-from kvstore.load_test.report import Report, as_text
+from kvstore.load_test.estimates import steady_part
 from kvstore.load_test.session import COMPLETE, MISSED, status_of
 from kvstore.measure import Outcome
 from kvstore.measure.recorder import Recorder, Sample, sample_rows
-
-
-def test_the_most_frequent_failure_comes_first():
-    said = failures({"OK": 10, "ABORTED": 5, "UNAVAILABLE": 60, "INTERNAL": 25})
-
-    assert said.index("UNAVAILABLE") < said.index("INTERNAL") < said.index("ABORTED")
-    assert "OK" not in said
 
 
 def test_the_first_round_of_a_level_is_not_in_its_residence_time():
@@ -71,16 +63,6 @@ def test_a_generator_that_was_stopped_does_not_blame_the_service():
 @pytest.mark.parametrize("took_s", [[3.0] * 8, [0.02] * 100 + [0.5] + [0.02] * 100])
 def test_a_slow_service_does_not_stand_still(took_s):
     assert "stood still" not in [each.name for each in findings(closed_loop(took_s))]
-
-
-def test_what_few_calls_did_not_measure_is_left_out():
-    said = {calls: as_text(Report(run=closed_loop([0.02] * calls))) for calls in (1, 3, 150)}
-
-    assert not any(name in said[1] for name in ("p50   ", "p99   ", "histogram"))
-    assert "an interval needs at least 15 calls" in said[3]
-    assert "p99 needs at least 100 calls" in said[3]
-    assert "an interval needs at least 299 calls" in said[150]
-    assert "p99.9 needs at least 1,000 calls" in said[150]
 
 
 @pytest.mark.slow

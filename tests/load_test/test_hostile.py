@@ -29,24 +29,6 @@ def test_a_chain_of_imports_without_end_is_given_up(capsys, monkeypatch):
     assert 1 == len(err.splitlines())
 
 
-@pytest.mark.parametrize(("name", "most"), [("MOST_BYTES", 1000), ("ALL_S", 0.0)])
-def test_bytes_and_time_are_bounded_too(capsys, monkeypatch, name, most):
-    monkeypatch.setattr(reflection, name, most)
-    with hostile.serving(hostile.endless) as address:
-        status, _, err = ended(capsys, address, *DO)
-
-    assert 2 == status
-    assert "does not come to an end" in err
-
-
-def test_an_answer_that_is_larger_than_a_message_names_the_flag(capsys):
-    with hostile.serving(hostile.wide) as address:
-        status, _, err = ended(capsys, address, *DO)
-
-    assert 2 == status
-    assert "--max-message-bytes" in err
-
-
 @pytest.mark.parametrize("files", [hostile.deep, hostile.circle])
 def test_imports_that_are_deep_or_in_a_circle_are_read(capsys, files):
     with hostile.serving(files) as address:

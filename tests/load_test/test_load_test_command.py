@@ -9,14 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-import grpc
 import pytest
-from google.protobuf.descriptor_pool import DescriptorPool
 from greeter import description, greeter
-from grpc_reflection.v1alpha import reflection
 
 from kvstore.client.fleet import available
 from kvstore.load_test.__main__ import main
@@ -40,13 +36,9 @@ def load_test(address, *arguments):
     ("method", "request_json", "extra"),
     [
         ("Hello", ONE, []),
-        ("Hello", ONE, ["--strategy=chained"]),
         ("Hello", ONE, ["--rate=100"]),
         ("HelloToEach", '--json={"name": "a,b"}', []),
-        ("HelloToEach", '--json={"name": "a,b"}', ["--rate=100", "--strategy=threads"]),
-        ("HelloToAll", TWO, []),
         ("HelloToAll", TWO, ["--strategy=bounded"]),
-        ("Chat", TWO, ["--rate=50"]),
         ("Chat", TWO, ["--strategy=blocking"]),
     ],
 )
@@ -114,21 +106,6 @@ def test_a_server_without_reflection_needs_a_descriptor_set(tmp_path, capsys):
     assert "UNAUTHENTICATED" in without_token
     assert "--metadata" in without_token
     assert 0 == status
-
-
-@pytest.mark.slow
-def test_a_service_that_is_listed_and_not_described_needs_a_descriptor_set(capsys):
-    """So are services whose code has no descriptors, such as the health service of gRPC in C++."""
-    server = grpc.server(ThreadPoolExecutor(2))
-    reflection.enable_server_reflection(["greeter.v1.Greeter"], server, DescriptorPool())
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        said = refused(capsys, f"127.0.0.1:{port}", HELLO, ONE)
-    finally:
-        server.stop(None).wait()
-
-    assert "lists greeter.v1.Greeter and does not describe it: give its descriptors" in said
 
 
 @pytest.mark.slow
@@ -229,18 +206,6 @@ def test_ctrl_c_keeps_what_was_measured(a_greeter, tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_before_the_run_ends_with_one_line(a_greeter):
-    level = "calibration: 1 in flight"
-    with started(a_greeter.address, HELLO, until=level) as command:
-        command.send_signal(signal.SIGINT)
-        out, err = command.communicate(timeout=60)
-
-    assert (130, "") == (command.returncode, out)
-    assert "error: interrupted before the run began" == err.splitlines()[-1]
-    assert "" not in err.splitlines()
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(not available(), reason="Dask is not installed")
 def test_several_workers_make_one_run(a_greeter, capsys):
     status = load_test(
@@ -253,16 +218,3 @@ def test_several_workers_make_one_run(a_greeter, capsys):
     assert {"OK": 40} == report["statuses"]
     assert 2 == report["settings"]["processes"]
     assert report["little_holds"]
-
-
-@pytest.mark.slow
-def test_the_courses_own_service_is_any_service_too(quick_server, capsys):
-    status = main(
-        [
-            quick_server.address, "kvstore.v1.KeyValueService/Create", "--no-calibration",
-            '--json={"key": "{{uuid}}", "value": "YQ=="}', "--calls=20", "--output=json",
-        ]
-    )  # fmt: skip
-
-    shown = capsys.readouterr()
-    assert (0, {"OK": 20}) == (status, json.loads(shown.out)["run"]["statuses"]), shown.err

@@ -8,7 +8,6 @@ from google.protobuf.message_factory import GetMessageClass
 
 from kvstore.client.reflection import BadRequest, Request, in_sources
 from kvstore.load_test.__main__ import main
-from kvstore.load_test.data import DataPerCall
 
 KINDS = ("StringValue", "BytesValue", "BoolValue", "Int64Value", "DoubleValue", "Timestamp",
     "Duration", "FieldMask", "Value", "ListValue", "Struct", "Any", "Empty")  # fmt: skip
@@ -46,23 +45,14 @@ def sent(method, value):
     [
         ("StringValue", "Sam", 'value: "Sam"'),
         ("StringValue", {"value": "Sam"}, 'value: "Sam"'),
-        ("StringValue", {}, ""),
         ("BytesValue", "YWI=", 'value: "ab"'),
-        ("BoolValue", True, "value: true"),
-        ("Int64Value", 7, "value: 7"),
         ("Int64Value", "7", "value: 7"),
-        ("DoubleValue", 1.5, "value: 1.5"),
         ("Timestamp", "1970-01-01T00:00:05Z", "seconds: 5"),
         ("Duration", "1.5s", "seconds: 1 nanos: 500000000"),
-        ("FieldMask", "a.b,c", 'paths: "a.b" paths: "c"'),
         ("Value", None, "null_value: NULL_VALUE"),
-        ("Value", [1], "list_value { values { number_value: 1 } }"),
-        ("Value", {"a": 1}, 'struct_value { fields { key: "a" value { number_value: 1 } } }'),
         ("ListValue", [1, 2], "values { number_value: 1 } values { number_value: 2 }"),
-        ("Struct", {"a": True}, 'fields { key: "a" value { bool_value: true } }'),
         ("Any", {"@type": "type.googleapis.com/google.protobuf.Duration", "value": "1s"},
          r'type_url: "type.googleapis.com/google.protobuf.Duration" value: "\010\001"'),
-        ("Empty", {}, ""),
     ],
 )  # fmt: skip
 def test_a_request_is_any_message_of_protobuf(known, kind, value, shown):
@@ -86,10 +76,7 @@ def test_a_list_is_several_messages_of_a_stream(known):
     ("kind", "value", "says"),
     [
         ("Timestamp", "tomorrow", '"2026-01-02T03:04:05Z"'),
-        ("Duration", 5, '"1.5s"'),
-        ("StringValue", None, '"text"'),
         ("Int64Value", [1], "takes one request message per call"),
-        ("ListValue", {"a": 1}, '[1, "a"]'),
         ("Struct", 5, "must be a JSON object"),
     ],
 )
@@ -99,25 +86,6 @@ def test_a_message_that_is_written_otherwise_says_how(known, kind, value, says):
 
     assert says in str(wrong.value)
 
-
-@pytest.mark.slow
-def test_a_text_as_a_request_may_be_a_template(known):
-    method = known[0].method("known.All/StringValue")
-    source = DataPerCall(method, [Request("id {{count(5)}}", "request 1")], ())
-
-    assert [b"\n\x04id 5", b"\n\x04id 6"] == [source.draw()[0][0] for _ in range(2)]
-
-
-@pytest.mark.slow
-def test_they_are_sent_from_the_command_line(known, capsys):
-    quick = ["--no-calibration", "--calls=3", "--quiet", f"--proto={known[1]}"]
-    with hostile.serving() as address:
-        for kind, text in (("StringValue", '"Sam"'), ("Value", "null"), ("ListValue", "[1, 2]")):
-            status = main([address, f"known.All/{kind}", "--json", text, *quick])
-            assert 0 == status, capsys.readouterr().err
-
-
-# ---- sources ----
 
 NAMES = """
 package deep.names;

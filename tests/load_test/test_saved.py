@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -79,14 +78,6 @@ def test_the_interval_of_a_ratio_holds_the_true_one_about_as_often_as_it_says():
 
     assert (0.9 <= np.mean(held, axis=0)).all()
     assert (np.mean(held, axis=0) <= 0.99).all()
-
-
-def test_runs_of_few_calls_are_compared_without_an_interval(save, capsys):
-    few = [a_run(calls=10, mean_s=0.01 * n, seed=n) for n in (1, 9)]
-
-    assert 0 == main(["compare", save("a.npz", few[0]), save("b.npz", few[1])])
-    assert "needs 15 calls" in capsys.readouterr().out
-    assert all(math.isnan(each.ratio.low) for each in compared(*few))
 
 
 def test_runs_of_several_machines_become_one_on_their_clocks(save, capsys, tmp_path):

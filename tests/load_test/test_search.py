@@ -2,13 +2,11 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from kvstore.load_test import Objective, Step, highest_rate
-from kvstore.load_test.report import Report, as_text
 from kvstore.load_test.search import Lengths
 
 CEILING = 293.0
@@ -149,23 +147,6 @@ def test_ctrl_c_keeps_the_steps_so_far():
     assert "interrupted" == found.limit
 
 
-def test_calls_that_fail_are_a_limit_of_their_own():
-    """A service that refuses more and more calls, all of them quickly."""
-    lengths = Lengths(ceiling_per_s=1000)
-
-    def try_at(rate_per_s):
-        failed = round(4000 * 0.001 * (rate_per_s / 600) ** 20)
-        share = failed / 4000
-        return Step(
-            rate_per_s, 0.01, share, share <= 0.001, calls=4000, failed=min(failed, 4000),
-            lasted_s=4.0,
-        )  # fmt: skip
-
-    found = highest_rate(try_at, lengths, OBJECTIVE)
-
-    assert 0.95 * 600 <= found.rate_per_s <= 1.03 * 600
-
-
 @pytest.mark.parametrize(
     ("rate_per_s", "calls", "said"),
     [(240, 1100, ""), (240, 300, "beyond the p99"), (290, 3000, "forgets its start")],
@@ -175,23 +156,3 @@ def test_a_step_says_that_it_is_too_short_for_its_percentile(rate_per_s, calls, 
 
     assert said in short
     assert bool(said) == bool(short)
-
-
-def test_a_long_service_gets_long_steps_and_the_answer_says_that_they_are_too_short():
-    found = searched(1, lengths=Lengths(ceiling_per_s=CEILING, search_s=6))
-
-    assert found.short
-    assert "at least" not in str(found)
-    assert sum(step.lasted_s for step in found.steps) < 8
-    assert replace(found, steps=()).short == ""
-
-
-def test_a_report_has_each_step_with_its_seed():
-    found = searched(1, lengths=Lengths(ceiling_per_s=CEILING, search_s=20))
-    found = replace(
-        found, steps=tuple(replace(e, seed=7000 + n) for n, e in enumerate(found.steps))
-    )
-    said = as_text(Report(found=found))
-
-    assert all(str(each.seed) in said for each in found.steps)
-    assert 80 >= max(map(len, said.splitlines()))

@@ -22,7 +22,6 @@ from kvstore.load_test import (
     search,
 )
 from kvstore.load_test.first_call import with_an_end
-from kvstore.load_test.levels import level_of
 from kvstore.measure import Outcome
 from kvstore.protocol import STATUSES
 
@@ -62,15 +61,6 @@ def test_ceiling_knee_and_littles_law_of_a_sleeping_service(seen):
 
 
 @pytest.mark.alone
-@pytest.mark.long
-def test_a_call_may_take_longer_than_a_level_is_meant_to():
-    with sleeping_service(1) as (address, _):
-        seen = calibrate(tasks, Target(address), calls_of(sleep_s=0.06), step_s=0.05)
-
-    has_the_right_figures(seen, 1, 0.06)
-
-
-@pytest.mark.alone
 def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
     with sleeping_service(4, at_once=5) as (address, _):
         calls = calls_of(sleep_s=SLEEP_S)
@@ -88,31 +78,6 @@ def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
     assert ok.calls + failed.calls == run.issued
     assert ok.latency["p50"].value_s >= SLEEP_S > failed.latency["p50"].value_s
     assert "failures" == findings(run, seen)[0].name
-
-
-@pytest.mark.alone
-@pytest.mark.long
-def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_without_failures(service):
-    calls = calls_of(sleep_s=0.04, fail=0.2)
-    seen = calibrate(bounded, service, calls, step_s=0.2)
-    found = search(bounded, service, calls, Objective(latency_s=1), seen)
-
-    assert seen.ceiling_per_s == pytest.approx(WORKERS / 0.04, rel=0.08)
-    assert seen.fails_always == pytest.approx(0.2, abs=0.1)
-    assert "UNAVAILABLE" in findings_of_calibration(seen)[0].text
-    assert (0, ()) == (found.rate_per_s, found.steps)
-    assert "fail" in found.limit
-
-
-@pytest.mark.alone
-@pytest.mark.long
-def test_a_deadline_below_the_time_under_load_leaves_the_ceiling_as_it_is(service):
-    seen = calibrate(
-        tasks, service, calls_of(sleep_s=SLEEP_S), step_s=0.2, deadline_s=2.5 * SLEEP_S
-    )
-
-    assert seen.ceiling_per_s == pytest.approx(WORKERS / SLEEP_S, rel=0.08)
-    assert seen.knee == pytest.approx(WORKERS, rel=0.1)
 
 
 @pytest.mark.alone
@@ -146,15 +111,6 @@ def test_a_rate_far_too_high_ends_in_time_and_names_the_limit_in_flight(service)
     assert "100 calls in flight" in found["limit in flight"]
     assert "generator" not in found
     assert {"OK", "cut off"} == {each.name for each in populations(run)}
-
-
-@pytest.mark.alone
-def test_the_processor_time_of_a_server_is_seen(service):
-    """It is at least what the calls have used, and an interpreter uses little more than a core."""
-    run = load.run(tasks, service, calls_of(burn_s=0.01), in_flight=4, duration_s=1.5)
-    used = run.outcomes()["OK"] * 0.01 / run.window_s
-
-    assert 0.8 * used < level_of(run).cores.server < 1.5
 
 
 def test_a_stream_without_end_is_cut_and_its_messages_are_counted(service):

@@ -56,7 +56,12 @@ def test_a_burst_drains_at_the_rate_of_its_station():
 
 
 @pytest.mark.parametrize(
-    ("attempts", "operations", "limit"), [(1, 1, 1), (6, 3, 1), (5 + 3 + 1, 5, 2), (220, 40, 4)]
+    ("attempts", "operations", "limit"),
+    [
+        (6, 3, 1),
+        (5 + 3 + 1, 5, 2),
+        (220, 40, 4),
+    ],
 )
 def test_equal_pauses_longer_than_the_work_stay_in_lockstep(attempts, operations, limit):
     assert attempts == overload.retries_in_lockstep(operations, limit).value

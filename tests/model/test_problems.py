@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from queues import gaps_minus_work, overtaken
 
 from kvstore.model import Station, bounds, overload, scaling, service_time_s, tail_latency
 
@@ -22,15 +23,18 @@ def long_and_short(random, calls):
     return np.where(random.random(calls) < 0.1, 140.0, 20 / 3)
 
 
-def mean_residence_ms(work_ms, between_ms):
-    """One worker, first come, first served: the wait is a walk from its lowest point so far."""
-    walk = np.concatenate([[0.0], np.cumsum(work_ms[:-1] - between_ms[1:])])
-    return float((walk - np.minimum.accumulate(walk) + work_ms).mean())
-
-
 def one_worker(work):
+    """The mean residence time at one worker, first come, first served."""
     random = np.random.default_rng()
-    return mean_residence_ms(work(random, CALLS), random.exponential(25.0, CALLS))
+    work_ms = work(random, CALLS)
+    return (gaps_minus_work(random.exponential(25.0, CALLS), work_ms) + work_ms).mean()
+
+
+def short_first():
+    """Mean residence times of short calls, of long ones, and of all, in ms."""
+    is_long, times = overtaken(600_000)
+    residence_ms = times["short first"]
+    return [residence_ms[~is_long].mean(), residence_ms[is_long].mean(), residence_ms.mean()]
 
 
 def two_workers(calls=400_000):
@@ -44,25 +48,6 @@ def two_workers(calls=400_000):
         heapq.heappush(free, begin + work)
         total += begin + work - at
     return total / calls
-
-
-def short_first(calls=600_000):
-    """Mean residence times of short calls, of long ones, and of all, in ms."""
-    random = np.random.default_rng()
-    arrivals = np.cumsum(random.exponential(25.0, calls))
-    work = long_and_short(random, calls)
-    waiting, now, following = [], 0.0, 0
-    residence = np.empty(calls)
-    for _ in range(calls):
-        if not waiting:
-            now = max(now, arrivals[following])
-        while following < calls and arrivals[following] <= now:
-            heapq.heappush(waiting, (work[following], following))
-            following += 1
-        _, call = heapq.heappop(waiting)
-        now += work[call]
-        residence[call] = now - arrivals[call]
-    return [residence[work < 100].mean(), residence[work > 100].mean(), residence.mean()]
 
 
 def busy_with_a_long_call():

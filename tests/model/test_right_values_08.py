@@ -1,10 +1,10 @@
 """Lesson 08 against simulations that share no code with its models or its exercise."""
 
 import math
-from collections import deque
 
 import numpy as np
 import pytest
+from queues import gaps_minus_work, overtaken
 
 from kvstore.course.lessons.lesson_08 import questions as facts
 from kvstore.model import Station, waiting
@@ -12,12 +12,6 @@ from kvstore.model import Station, waiting
 CALLS = 4_000_000
 S = 0.0209
 """The service time of the reference machine: a disk of 20 ms, and the rest is constant."""
-
-
-def gaps_minus_work(gaps, work):
-    """The waits of one queue: a walk, less its lowest point so far."""
-    steps = np.concatenate([[0.0], np.cumsum(work[:-1] - gaps[1:])])
-    return steps - np.minimum.accumulate(np.minimum(steps, 0.0))
 
 
 def simulated_s(draw, *, busy=0.8, even=False, seed=0):
@@ -92,43 +86,8 @@ def test_the_simulated_runs_of_a_model_have_the_law_as_their_mean(kind):
     assert facts.law_ms(0.8, S, kind) == pytest.approx(1e3 * means.mean(), rel=0.04)
 
 
-def overtaken(jobs=400_000, seed=0):
-    """Return the response times by order: first come, short first, round robin with 20 ms."""
-    rng = np.random.default_rng(seed)
-    arrive = np.cumsum(rng.exponential(0.025, jobs))
-    work = np.where(rng.random(jobs) < 0.1, 0.140, 0.020 / 3)
-    orders = {
-        "first come": (1.0, None),
-        "short first": (1.0, "short"),
-        "round robin": (0.020, None),
-    }
-    times = {}
-    for name, (piece_s, first) in orders.items():
-        lines = [deque(), deque()]
-        left, end, now, came = work.copy(), np.zeros(jobs), 0.0, 0
-        while came < jobs or lines[0] or lines[1]:
-            if not (lines[0] or lines[1]):
-                now = max(now, arrive[came])
-            while came < jobs and arrive[came] <= now:
-                lines[int(first == "short" and work[came] > 0.1)].append(came)
-                came += 1
-            line = lines[0] or lines[1]
-            job = line.popleft()
-            served = min(piece_s, left[job])
-            now, left[job] = now + served, left[job] - served
-            while came < jobs and arrive[came] <= now:  # they came before the piece ended
-                lines[int(first == "short" and work[came] > 0.1)].append(came)
-                came += 1
-            if left[job] > 1e-9:
-                line.append(job)
-            else:
-                end[job] = now
-        times[name] = 1e3 * (end - arrive)
-    return work > 0.1, times
-
-
 def test_who_overtakes_whom():
-    long, times = overtaken()
+    long, times = overtaken(seed=0)
     means = {name: each.mean() for name, each in times.items()}
 
     assert {"first come": 220, "short first": 92, "round robin": 115} == pytest.approx(

@@ -1,12 +1,7 @@
 """scaling.py: several processes and servers, by hand; keys used unevenly, by hand and simulated."""
 
-import math
-from collections import Counter
-
 import pytest
 
-from kvstore.client import workload
-from kvstore.client.workload import Operations
 from kvstore.model import scaling
 
 UNARY = {"client_s": 100e-6, "server_s": 200e-6}
@@ -33,9 +28,6 @@ def test_the_narrowest_of_three_binds(generators, servers, cores, per_s, binds, 
     assert predicted.reason.startswith(says)
 
 
-# ---- key skew -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("p_max", "keys", "exponent"),
     [
@@ -47,22 +39,6 @@ def test_the_narrowest_of_three_binds(generators, servers, cores, per_s, binds, 
 def test_the_hottest_key_gets_its_share_and_all_add_up(p_max, keys, exponent):
     assert p_max == pytest.approx(scaling.shares(keys, exponent)[0])
     assert 1.0 == pytest.approx(scaling.shares(keys, exponent).sum())
-
-
-@pytest.mark.parametrize("exponent", [0.5, 0.99, 2.0])
-def test_the_client_draws_what_the_model_says(exponent):
-    """Each of 20 keys within five standard deviations of its share over 20,000 draws."""
-    operations = Operations(
-        workload.reads(keys=20, key_choice="zipf", zipf_exponent=exponent, sizes="fixed")
-    )
-    preloaded = [operation.key for operation in operations.preloads()]
-    for key in preloaded:
-        operations.created(key)
-    counts = Counter(operations.draw().key for _ in range(20_000))
-
-    for key, share in zip(preloaded, scaling.shares(20, exponent), strict=True):
-        deviation = math.sqrt(20_000 * share * (1 - share))
-        assert counts[key] == pytest.approx(20_000 * share, abs=5 * deviation)
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,12 @@ SAME = {"read_delay_s": 0.040, "write_delay_s": 0.040}
 @pytest.mark.parametrize(
     ("per_s", "in_flight", "settings"),
     [
-        (25.0, 1, {}),
         (25.0, 100, {}),  # behind one lock
         (2500.0, 100, {"locking": "per_key"}),  # source 1, step 03
         (2500.0, 100, {"locking": "per_key_held", "read_share": 1.0}),  # readers take no lock
         (25.0, 100, {"locking": "per_key_held", "read_share": 0.0, "keys": 1}),
         (200.0, 100, {"locking": "per_key", "threads": 8}),
-        (125.0, 5, {"locking": "per_key", "threads": 8}),
         (1000.0, 100, {"locking": "per_key", "cpu_s": 0.001}),
-        (20.0, 1, {"cpu_s": 0.010}),
-        (25.0, 100, {"cpu_s": 0.010}),
     ],
 )
 def test_throughput_by_hand(per_s, in_flight, settings):
@@ -51,9 +47,6 @@ def test_the_hottest_key_binds_when_many_wait(exponent, per_s):
 
 def test_lockings_are_called_what_the_server_calls_them():
     assert set(LOCKINGS) <= set(LOCKS)
-
-
-# ---- open loop ------------------------------------------------------------------------------
 
 
 def test_one_thread_by_hand():

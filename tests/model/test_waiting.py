@@ -11,16 +11,11 @@ from kvstore.model.waiting import EVEN, RANDOM
 @pytest.mark.parametrize(
     ("queue", "busy", "servers", "arrival_c2", "service_c2", "residence_in_demands"),
     [
-        ("M/M/1", 0.5, 1, RANDOM, RANDOM, 2.0),
         ("M/M/1", 0.8, 1, RANDOM, RANDOM, 5.0),
-        ("M/M/1", 0.9, 1, RANDOM, RANDOM, 10.0),
-        ("M/D/1", 0.5, 1, RANDOM, EVEN, 1.5),
         ("M/D/1", 0.8, 1, RANDOM, EVEN, 3.0),
         ("M/G/1", 0.8, 1, RANDOM, 4.0, 11.0),
-        ("M/G/1", 0.5, 1, RANDOM, 4.0, 3.5),
         ("D/D/1", 0.8, 1, EVEN, EVEN, 1.0),
         ("M/M/2", 0.8, 2, RANDOM, RANDOM, 1 / (1 - 0.64)),  # R = D / (1 - U²)
-        ("M/M/2", 0.5, 2, RANDOM, RANDOM, 1 / (1 - 0.25)),
         ("M/M/3", 2 / 3, 3, RANDOM, RANDOM, 1 + 4 / 9),  # L = 26/9 by hand, so R = L / 2
     ],
 )

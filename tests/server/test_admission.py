@@ -12,23 +12,6 @@ from kvstore.server.admission import MeasuredPool
 from kvstore.v1 import kvstore_pb2 as pb
 
 
-def test_a_task_that_waits_for_a_thread_knows_it():
-    """The second task cannot begin before the first is let go."""
-    with MeasuredPool(1, "test") as pool:
-        begun, let_go = threading.Event(), threading.Event()
-        first = pool.submit(lambda: (pool.waited_s(), begun.set(), let_go.wait(10))[0])
-        assert begun.wait(10)
-        second = pool.submit(pool.waited_s)
-        let_go.wait(0.05)
-        let_go.set()
-
-        assert 0.0 < first.result()
-        assert 0.04 < second.result() < 10
-        assert 0.0 == pool.waited_s()  # this thread is not one of the pool
-        assert 8 == pool.submit(pow, 2, 3, mod=None).result()
-        assert isinstance(pool.submit(int, "x").exception(), ValueError)
-
-
 @pytest.mark.parametrize(("newest_first", "expected"), [(False, "abc"), (True, "cba")])
 def test_a_free_thread_takes_the_oldest_or_the_newest_task(newest_first, expected):
     """The only thread is busy while three tasks come; then it takes one after the other."""

@@ -99,16 +99,3 @@ def test_whatever_a_batch_has_it_does_what_the_store_in_memory_does(stub, keys):
         except grpc.RpcError as error:
             found = error.code().value[0], b""
         assert (status, value) == found
-
-
-def test_a_value_as_large_as_a_message_may_be_is_kept(stub, keys):
-    """Two of them in one batch are more than one reply has."""
-    several = [next(keys), next(keys)]
-    for key in several:
-        stub.Create(pb.CreateRequest(key=key, value=bytes(2_500_000)), timeout=HANG_S)
-        found = stub.Retrieve(pb.RetrieveRequest(key=key), timeout=HANG_S).value
-        assert bytes(2_500_000) == found
-    request = pb.PipelineRequest(kinds=bytes([RETRIEVE] * 2), keys=several)
-    (reply,) = stub.Pipeline(iter([request]), timeout=HANG_S)
-
-    assert b"\0\x08" == reply.statuses  # the second does not fit into the reply

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from kvstore.protocol import (
-    ALREADY_EXISTS,
     CREATE,
     DELETE,
     INTERNAL,
-    INVALID_ARGUMENT,
     NOT_FOUND,
     OK,
     RETRIEVE,
@@ -104,24 +102,6 @@ def test_what_waits_while_one_is_on_the_disk_is_the_next_group(group_commit, com
     assert b"v" == store.apply(RETRIEVE, b"7", b"")[1]
 
 
-def test_in_a_group_each_sees_what_was_done_before_it(opened):
-    store = opened(group_commit=True)
-    store._disk = gate = Gate()
-    first = store.write(bytes([CREATE]), [b"other"], [b""])
-    assert gate.reached.wait(HANG_S)
-    requested = [
-        (CREATE, b"k", [b"1"]), (CREATE, b"k", [b"2"]), (UPDATE, b"k", [b"3"]),
-        (RETRIEVE, b"k", []), (DELETE, b"k", []), (UPDATE, b"k", [b"4"]), (7, b"k", []),
-    ]  # fmt: skip
-    writes = [store.write(bytes([kind]), [key], values) for kind, key, values in requested]
-    gate.opened.set()
-
-    assert OK == first.result(HANG_S)[0][0]
-    found = [write.result(HANG_S) for write in writes]
-    assert [OK, ALREADY_EXISTS, OK, OK, OK, NOT_FOUND, INVALID_ARGUMENT] == [s[0] for s, _ in found]
-    assert [b"3"] == found[3][1]
-
-
 def test_who_left_before_his_turn_is_not_written(opened):
     store = opened(group_commit=False)
     store._disk = gate = Gate()
@@ -181,14 +161,4 @@ def test_a_page_that_was_overwritten_is_found(tmp_path, opened):
     file.write_bytes(content)
 
     with pytest.raises(OSError, match=r"is damaged"):
-        opened()
-
-
-def test_a_folder_that_cannot_be_is_named(tmp_path, opened):
-    (tmp_path / "file").write_text("a file, not a folder")
-
-    with pytest.raises(OSError, match=r"the folder .*file.data cannot be made .*choose another"):
-        opened(store=f"sqlite:{tmp_path}/file/data")
-    (tmp_path / "data" / FILE_NAME).mkdir(parents=True)
-    with pytest.raises(OSError, match=r"cannot be opened and written \(.*\): choose another"):
         opened()

@@ -64,19 +64,6 @@ def test_what_the_front_stores_is_stored_behind_it(ask, front, behind, keys):
 
 
 @pytest.mark.slow
-def test_a_refusal_comes_through_with_its_words(ask, behind, keys):
-    key = next(keys)
-    with calling(behind.address) as there:
-        for method, request in (
-            ("Retrieve", pb.RetrieveRequest(key=key)),
-            ("Update", pb.UpdateRequest(key=key)),
-            ("Create", pb.CreateRequest()),
-        ):
-            here = refused(getattr(ask, method), request)
-            assert refused(getattr(there, method), request) == here
-
-
-@pytest.mark.slow
 def test_the_callers_time_is_all_the_back_end_gets(own_server):
     """The only place behind is free again with the caller's deadline, not after 50 s of disk."""
     with serving(**{**BEHIND, "read_delay_s": 50}, max_concurrent_rpcs=1) as slow:
@@ -124,23 +111,6 @@ def test_a_back_end_that_is_gone_is_named_on_every_path(own_server):
 
 
 @pytest.mark.slow
-def test_a_back_end_that_comes_back_is_found_again(own_server):
-    creates = workload.Workload(mix={"create": 1}, value_bytes_mean=100)
-    with serving(**BEHIND) as first:
-        front = own_server(back_end=first.address)
-    gone = load.run(strategies.blocking, front, creates, calls=1)
-    with serving(**BEHIND, port=int(first.address.rpartition(":")[2])):
-        end_s = time.perf_counter() + HANG_S
-        again = gone
-        while "OK" not in again.outcomes() and time.perf_counter() < end_s:
-            time.sleep(0.05)
-            again = load.run(strategies.blocking, front, creates, calls=1)
-
-    assert {"UNAVAILABLE": 1} == gone.outcomes()
-    assert {"OK": 1} == again.outcomes()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [strategies.bounded, strategies.tasks, strategies.pipelined])
 def test_the_stations_of_a_front_sum_to_its_residence_time(strategy, front):
     """Its wait for the back end stands where the disk's time is."""
@@ -153,18 +123,3 @@ def test_the_stations_of_a_front_sum_to_its_residence_time(strategy, front):
     assert (at_stations_s < calls["residence_s"]).all()
     assert audit(run).holds
     assert calls["disk_s"].min() > 0.5 * BEHIND["read_delay_s"]
-
-
-@pytest.mark.slow
-def test_a_stream_whose_caller_leaves_is_ended_behind_too(front, keys):
-    """Nothing is logged, and the front answers the next one."""
-    with calling(front.address) as stub:
-        request = pb.PipelineRequest(id=7, kinds=b"\2", keys=[next(keys)])
-        call = stub.Pipeline(iter([request]), timeout=HANG_S)
-        reply = next(call)
-        call.cancel()
-        stub.Create(pb.CreateRequest(key=next(keys)), timeout=HANG_S)
-
-    assert 7 == reply.id
-    assert 1 == len(reply.statuses)
-    assert "" == front.child.error_text()

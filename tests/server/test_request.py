@@ -14,7 +14,6 @@ from kvstore.protocol import (
 from kvstore.server.stream import (
     Batch,
     answer_to,
-    refused,
 )
 from kvstore.v1 import kvstore_pb2 as pb
 
@@ -24,30 +23,12 @@ def request(kinds: list[int], keys: list[bytes], values: list[bytes]) -> Batch:
 
 
 @pytest.mark.parametrize(
-    ("count", "kinds", "keys"), [(1, [], []), (3, [], [b"a", b"b", b"c"]), (2, [1, 1], [b"a"])]
+    "value_bytes",
+    [
+        100,
+        16_000,
+    ],
 )
-def test_a_refusal_has_a_status_for_each_operation(count, kinds, keys):
-    reply = refused(request(kinds, keys, []), "it does not fit").reply()
-
-    assert (9, bytes([3]) * count, "it does not fit") == (reply.id, reply.statuses, reply.detail)
-
-
-def test_a_reply_carries_the_first_reason_in_words_and_the_station_times():
-    reply = answer_to(request([], [], []), bytes([OK, NOT_FOUND, 6]), [b"v"], None).reply()
-
-    assert (9, b"\x00\x05\x06") == (reply.id, reply.statuses)
-    assert [b"v"] == list(reply.values)
-    assert reply.detail.startswith("the key is not known")
-    assert not reply.HasField("station_times")
-
-    all_ok = answer_to(request([], [], []), bytes(3), [], StationTimes(0.1, 0.2, 0.3, 0.4)).reply()
-    times = all_ok.station_times
-
-    assert "" == all_ok.detail
-    assert (0.1, 0.2, 0.3, 0.4) == (times.pool_s, times.lock_s, times.disk_s, times.rest_s)
-
-
-@pytest.mark.parametrize("value_bytes", [100, 16_000, 1_000_000, 4_000_000])
 @pytest.mark.parametrize("times", [None, StationTimes(0.1, 0.2, 0.3, 0.4)])
 def test_a_reply_is_kept_below_the_limit_and_hardly_further(value_bytes, times):
     """Reads from the first that does not fit on fail by name; what was done stays done."""

@@ -27,9 +27,6 @@ def channel(quick_server):
         yield channel
 
 
-# ---- the table of the contract -------------------------------------------------------------
-
-
 def test_a_key_lives_from_create_to_delete(stub, keys):
     """A create that is refused leaves the value as it was; a delete of an unknown key succeeds."""
     key = next(keys)
@@ -77,9 +74,6 @@ def test_of_many_creates_of_one_key_at_once_one_succeeds(stub, keys):
 
     assert [grpc.StatusCode.OK] + [ALREADY_EXISTS] * 49 == sorted(codes, key=lambda c: c.value[0])
     assert b"%d" % winner == stub.Retrieve(pb.RetrieveRequest(key=key)).value
-
-
-# ---- health, reflection, limits ------------------------------------------------------------
 
 
 def test_health_says_serving_of_the_services_that_there_are(channel):
@@ -130,9 +124,6 @@ def test_calls_beyond_the_limit_are_refused_at_once(own_server):
     assert [*refused, grpc.StatusCode.OK, grpc.StatusCode.OK] == ended
 
 
-# ---- station times -------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_behind_one_lock_the_later_calls_say_that_they_waited(own_server):
     server = own_server(write_delay_s=0.6, locking="global", station_times=True)
@@ -171,17 +162,3 @@ def test_an_unknown_method_is_unimplemented(channel, path):
         with pytest.raises(grpc.RpcError) as failed:
             channel.unary_unary(path)(b"", timeout=HANG_S)
         assert grpc.StatusCode.UNIMPLEMENTED is failed.value.code()
-
-
-def test_the_bytes_on_the_wire_are_those_of_field_1_and_2(channel, keys):
-    """So a client of source 1 needs another package name only. `0x0a` and `0x12` are the fields."""
-    key = next(keys)
-    framed = b"\x0a" + bytes([len(key)]) + key
-
-    def call(method: str, request: bytes) -> bytes:
-        reply: bytes = channel.unary_unary(f"/kvstore.v1.KeyValueService/{method}")(request)
-        return reply
-
-    assert b"" == call("Create", framed + b"\x12\x05value")
-    assert b"\x0a\x05value" == call("Retrieve", framed)
-    assert b"" == call("Delete", framed)
