@@ -1,19 +1,26 @@
 """Every strategy against a real server, on both stacks: each call is sent once and ends once."""
 
 from collections import Counter
+from itertools import cycle
 
 import numpy as np
 import pytest
+from stacks import STACKS
 
 from kvstore.client import load, pacing, strategies, workload
-from kvstore.client.strategies import STRATEGIES, bounded, chained, futures, pipelined
+from kvstore.client.strategies import STRATEGIES, bounded, chained, futures, pipelined, tasks
 from kvstore.measure import audit
 from kvstore.protocol import StationTimes
 from kvstore.server import serving
 
 SMALL = workload.crud(value_bytes_mean=100)
 
-every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
+every_strategy = pytest.mark.parametrize(
+    ("strategy", "stack"),
+    [*zip(STRATEGIES, cycle(STACKS), strict=False), *zip((pipelined, tasks), STACKS, strict=True)],
+    indirect=["stack"],
+)
+"""Each strategy on one stack; what the stacks share is made of one source."""
 
 
 def counted(run) -> dict[str, int]:
@@ -78,20 +85,6 @@ def test_reads_ask_for_keys_that_were_created_before(strategy, quick_server):
     assert {"retrieve": 1.0} == run.mix()
     assert run.calls["reply_bytes"].between(200, 250).all()  # the message around the value
     assert {"retrieve/OK": 20} == run.server["operations"]  # the creates are not part of it
-
-
-DRAW_AHEAD = (futures, bounded, pipelined)
-"""Strategies that draw an operation while a call is in flight, so its keys depend on time."""
-
-
-@pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s not in DRAW_AHEAD])
-def test_one_after_another_a_seed_gives_the_same_operations(strategy, quick_server):
-    """With one in flight nothing is left to chance but the bytes of the keys."""
-    fixed = workload.crud(sizes="fixed", value_bytes_mean=100)  # short keys may be known already
-    runs = [load.run(strategy, quick_server, fixed, in_flight=1, calls=30) for _ in range(2)]
-    one, other = (run.calls[["operation", "request_bytes"]] for run in runs)
-
-    assert one.equals(other)
 
 
 @pytest.mark.parametrize("batch", [1, 4, 32])

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from plain_server import plain_server
 
-from kvstore.client import load, pacing, run_in_process, workload
+from kvstore.client import load, pacing, workload
 from kvstore.client.errors import RunFailed, ServerGone
-from kvstore.client.strategies import blocking, bounded, futures, pipelined, tasks
+from kvstore.client.strategies import bounded, futures, pipelined, tasks
 from kvstore.measure import accounts, audit
 
 SMALL = workload.crud(value_bytes_mean=100)
@@ -75,18 +75,13 @@ def test_a_server_that_exchanges_two_replies_of_a_stream_is_noticed(mixed):
         load.run(pipelined, at, mixed, in_flight=8, calls=200)
 
 
-@pytest.mark.parametrize("strategy", [bounded, tasks])
-def test_connections_that_the_server_does_not_count_are_used_and_not_claimed(strategy, address):
-    run = load.run(strategy, address, SMALL, in_flight=4, connections=2, calls=40)
-
-    assert (0, 2) == (run.connections, len(run.connect_s))
-    assert {0, 1} == set(run.records["connection"])
-    assert audit(run).holds
-
-
 @pytest.mark.parametrize(
     ("strategy", "settings"),
-    [(blocking, {}), (bounded, {}), (tasks, {}), (pipelined, {"batch": 5})],
+    [
+        (bounded, {}),
+        (tasks, {}),
+        (pipelined, {"batch": 5}),
+    ],
 )
 def test_a_run_without_a_server_ends_soon(strategy, settings):
     """They end at once, and a fast strategy would make thousands a second for nothing."""
@@ -94,21 +89,14 @@ def test_a_run_without_a_server_ends_soon(strategy, settings):
         started_s = time.perf_counter()
         with pytest.raises(ServerGone) as gone:
             load.run(
-                strategy, address, SMALL, in_flight=8, duration_s=30, **settings,
+                strategy,
+                address,
+                SMALL,
+                in_flight=8,
+                duration_s=30,
+                **settings,
                 on_sample=after_some_answers(os.kill, process.pid, signal.SIGKILL),
-            )  # fmt: skip
-
-    assert_gone(gone, address, started_s)
-
-
-def test_a_process_of_its_own_says_so_too():
-    with plain_server() as (address, process):
-        started_s = time.perf_counter()
-        with pytest.raises(ServerGone) as gone:
-            run_in_process(
-                bounded, address, SMALL, in_flight=8, duration_s=30,
-                on_sample=after_some_answers(process.kill),
-            )  # fmt: skip
+            )
 
     assert_gone(gone, address, started_s)
 
@@ -119,9 +107,15 @@ def test_a_server_that_closes_in_mid_window_leaves_nothing_unaccounted_for():
         started_s = time.perf_counter()
         with pytest.raises(ServerGone) as gone:
             load.run(
-                pipelined, address, SMALL, in_flight=8, duration_s=30, batch=50, streams=2,
+                pipelined,
+                address,
+                SMALL,
+                in_flight=8,
+                duration_s=30,
+                batch=50,
+                streams=2,
                 on_sample=after_some_answers(process.stdin.close),
-            )  # fmt: skip
+            )
 
     assert_gone(gone, address, started_s)
     assert 50 <= accounts(gone.value.run).unknown <= 8 * 50

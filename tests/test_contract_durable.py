@@ -13,9 +13,8 @@ import pytest
 from stacks import calling
 
 from kvstore.client import load, workload
-from kvstore.client.strategies import pipelined, tasks
-from kvstore.measure import audit
-from kvstore.server import ServerDidNotStart, ServerSettings, serving, serving_sharded
+from kvstore.client.strategies import tasks
+from kvstore.server import ServerSettings, serving, serving_sharded
 from kvstore.server.durable import DurableStore
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
@@ -61,38 +60,6 @@ def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path):
     assert list(acknowledged.values()) == list(reply.values)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("group_commit", [False, True])
-def test_a_run_loses_nothing_and_who_opens_the_folder_next_finds_it_all(tmp_path, group_commit):
-    settings = {
-        **DURABLE, "store": f"sqlite:{tmp_path}", "station_times": True,
-        "group_commit": group_commit,
-    }  # fmt: skip
-    small = workload.crud(mix={"create": 2, "update": 1, "retrieve": 1}, value_bytes_mean=30)
-    with serving(**settings) as server:
-        runs = [
-            load.run(tasks, server, small, in_flight=8, calls=80),
-            load.run(pipelined, server, small, in_flight=4, calls=80, batch=8, streams=2),
-        ]
-        with (
-            pytest.raises(ServerDidNotStart, match="another server has its data in"),
-            serving(**settings),
-        ):
-            pass
-    next_one = DurableStore(ServerSettings(**DURABLE, store=f"sqlite:{tmp_path}"))
-    next_one.close()
-
-    for run in runs:
-        assert 80 == run.records["operations"].sum() == sum(run.server["operations"].values())
-        assert run.operations_ok == sum(
-            count for name, count in run.server["operations"].items() if name.endswith("/OK")
-        )
-        assert audit(run).holds
-    calls = runs[0].calls
-    assert (calls[calls["operation"] == "create"]["disk_s"] > 0).all()
-    assert sum(run.server["operations"]["create/OK"] for run in runs) == len(next_one)
-
-
 PARENT = """
 import signal, sys
 from contextlib import nullcontext
@@ -118,8 +85,10 @@ def test_a_database_outlives_a_kill_in_a_folder_of_ones_own_only(own, kills, tmp
     (tmp_path / "own").mkdir()
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, own and tmp_path / own, kills],
-        stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)},
-    ) as parent:  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as parent:
         assert parent.stdout is not None
         folder = Path(parent.stdout.readline().strip())
         assert (folder / "data").is_dir()
@@ -149,13 +118,18 @@ runpy.run_module("kvstore.server", run_name="__main__")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit to a file's size to set")
 def test_when_the_disk_is_full_writes_are_refused_by_name_and_what_was_answered_stays(tmp_path):
     arguments = [
-        "--write-delay-s=0", "--locking=per_key", "--group-commit", f"--store=sqlite:{tmp_path}",
+        "--write-delay-s=0",
+        "--locking=per_key",
+        "--group-commit",
+        f"--store=sqlite:{tmp_path}",
         "--use-asyncio",
-    ]  # fmt: skip
+    ]
     with subprocess.Popen(
         [sys.executable, "-c", FILE_LIMIT, *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as server:  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
         assert server.stdout is not None
         with calling(server.stdout.readline().strip()) as stub:
             codes: dict[bytes, grpc.StatusCode] = {}
@@ -163,10 +137,11 @@ def test_when_the_disk_is_full_writes_are_refused_by_name_and_what_was_answered_
                 calls = {
                     b"%d" % n: stub.Create.future(
                         pb.CreateRequest(key=b"%d" % n, value=bytes(3000)),
-                        wait_for_ready=True, timeout=4 * HANG_S,
+                        wait_for_ready=True,
+                        timeout=4 * HANG_S,
                     )
                     for n in range(first, first + 10)
-                }  # fmt: skip
+                }
                 codes |= {key: call.code() for key, call in calls.items()}
         server.terminate()
         errors = server.communicate(timeout=HANG_S)[1]

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from kvstore import numbers
-from kvstore.client import load, monitor, pacing, strategies, workload
+from kvstore.client import load, monitor, pacing, workload
 from kvstore.client.apart import run_in_process
 from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone
 from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined, tasks
@@ -54,9 +54,6 @@ def server() -> Iterator[Server]:
         yield server
 
 
-# ---- the server dies -----------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @every_strategy
 def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strategy, server, caplog):
@@ -65,9 +62,14 @@ def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strate
         started_s = time.perf_counter()
         with pytest.raises(ServerGone) as gone:
             load.run(
-                strategy, doomed, SMALL, in_flight=8, duration_s=30, due_times=pace(strategy),
+                strategy,
+                doomed,
+                SMALL,
+                in_flight=8,
+                duration_s=30,
+                due_times=pace(strategy),
                 on_sample=midway(os.kill, doomed.pid, signal.SIGKILL),
-            )  # fmt: skip
+            )
     run = gone.value.run
 
     assert time.perf_counter() - started_s < 10  # not the 30 s that were asked for
@@ -83,29 +85,6 @@ def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strate
     after = load.run(strategy, server, SMALL, in_flight=4, calls=40, due_times=pace(strategy))
     assert ("complete", 40) == (after.outcome, after.issued)
     assert [] == [record for record in caplog.records if record.name == "asyncio"]
-
-
-@pytest.mark.slow
-def test_a_server_that_dies_before_the_last_calls_is_noticed_too():
-    """Calls without a server end at once, and soon use up the count."""
-
-    def deadly():
-        """Due times, all at once; before the eleventh call the server is killed."""
-        for number in range(60):
-            if number == 10:
-                os.kill(doomed.pid, signal.SIGKILL)
-            yield 0.0
-
-    with serving(**SETTINGS) as doomed, pytest.raises(ServerGone) as gone:
-        load.run(
-            strategies.blocking, doomed, SMALL, calls=60, due_times=deadly(), sample_interval_s=60
-        )
-
-    assert 60 == gone.value.run.issued
-    assert_accounted(gone.value.run)
-
-
-# ---- the server stops answering ------------------------------------------------------------
 
 
 @pytest.fixture
@@ -124,9 +103,15 @@ def test_a_server_that_stops_answering_is_named_and_keeps_no_call_past_its_deadl
     """The outcome is the same whether calls or a whole stream end at the deadline."""
     started_s = time.perf_counter()
     run = load.run(
-        strategy, resumed, SMALL, in_flight=4, duration_s=1.0, deadline_s=0.3,
-        due_times=pace(strategy), on_sample=midway(os.kill, resumed.pid, signal.SIGSTOP),
-    )  # fmt: skip
+        strategy,
+        resumed,
+        SMALL,
+        in_flight=4,
+        duration_s=1.0,
+        deadline_s=0.3,
+        due_times=pace(strategy),
+        on_sample=midway(os.kill, resumed.pid, signal.SIGSTOP),
+    )
     status = "NO_ANSWER" if strategy is pipelined else "DEADLINE_EXCEEDED"
     (last_answer_s,) = run.unresponsive.values()
     after = run.records["status"][np.flatnonzero(run.records["status"] == OK)[-1] :]
@@ -153,9 +138,14 @@ def test_a_run_is_complete_when_the_server_answers_again(resumed):
         threading.Timer(0.6, os.kill, (resumed.pid, signal.SIGCONT)).start()
 
     run = load.run(
-        bounded, resumed, SMALL, in_flight=4, duration_s=2.0, deadline_s=0.2,
+        bounded,
+        resumed,
+        SMALL,
+        in_flight=4,
+        duration_s=2.0,
+        deadline_s=0.2,
         on_sample=midway(stop_for_a_while),
-    )  # fmt: skip
+    )
 
     assert Outcome.COMPLETE is run.outcome
     assert {} == run.unresponsive
@@ -170,9 +160,14 @@ def test_of_several_servers_the_one_that_stopped_answering_is_named(monkeypatch)
         stopped, address = both.pids[1], both.address.split(",")[1]
         try:
             run = load.run(
-                bounded, both, SMALL, in_flight=8, duration_s=1.0, deadline_s=0.3,
+                bounded,
+                both,
+                SMALL,
+                in_flight=8,
+                duration_s=1.0,
+                deadline_s=0.3,
                 on_sample=midway(os.kill, stopped, signal.SIGSTOP),
-            )  # fmt: skip
+            )
         finally:
             os.kill(stopped, signal.SIGCONT)
 
@@ -207,34 +202,18 @@ def test_a_deadline_that_breaks_a_stream_accounts_for_each_operation_of_its_batc
 
 
 @pytest.mark.slow
-def test_a_server_that_ends_while_it_is_asked_whether_it_answers_has_gone():
-    """On a busy machine a server may take seconds to end."""
-
-    def stops_and_ends() -> None:
-        os.kill(doomed.pid, signal.SIGSTOP)
-        threading.Timer(2.0, doomed.child.popen.kill).start()
-
-    with serving(**SETTINGS) as doomed, pytest.raises(ServerGone) as gone:
-        load.run(
-            strategies.tasks, doomed, SMALL, in_flight=4, duration_s=1.0, deadline_s=0.3,
-            on_sample=midway(stops_and_ends),
-        )  # fmt: skip
-
-    assert {} == gone.value.run.unresponsive
-    assert_accounted(gone.value.run)
-
-
-# ---- the learner interrupts ----------------------------------------------------------------
-
-
-@pytest.mark.slow
 @every_strategy
 def test_an_interrupted_run_is_whole_and_the_next_one_works(strategy, server):
     with pytest.raises(RunInterrupted, match="with every call accounted for") as ended:
         load.run(
-            strategy, server, SMALL, in_flight=8, duration_s=30, due_times=pace(strategy),
+            strategy,
+            server,
+            SMALL,
+            in_flight=8,
+            duration_s=30,
+            due_times=pace(strategy),
             on_sample=midway(os.kill, os.getpid(), signal.SIGINT),
-        )  # fmt: skip
+        )
     run = ended.value.run
     after = load.run(strategy, server, SMALL, in_flight=4, calls=20, due_times=pace(strategy))
 
@@ -274,18 +253,19 @@ def test_a_run_in_a_process_of_its_own_can_be_interrupted(started, server):
         threading.Timer(0.2, interrupt[0], interrupt[1:]).start()
     with pytest.raises(KeyboardInterrupt) as ended:
         run_in_process(
-            bounded, server, SMALL, in_flight=8, duration_s=30,
+            bounded,
+            server,
+            SMALL,
+            in_flight=8,
+            duration_s=30,
             on_sample=midway(*interrupt) if started else None,
-        )  # fmt: skip
+        )
 
     if started:
         assert isinstance(ended.value, RunInterrupted)
         assert_accounted(ended.value.run)
     assert before == psutil.Process().children()
     assert server.alive()
-
-
-# ---- the strategy fails --------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import grpc
 import pytest
@@ -12,59 +11,13 @@ from kvstore.client import load, workload
 from kvstore.client.errors import RunFailed
 from kvstore.client.strategies import pipelined
 from kvstore.measure import audit
-from kvstore.protocol import CREATE, OK, RESOURCE_EXHAUSTED, RETRIEVE
+from kvstore.protocol import CREATE
 from kvstore.v1 import kvstore_pb2 as pb
 
 HANG_S = 15.0
 MEGABYTE = 1_000_000
 
 pytestmark = pytest.mark.slow
-
-two_disks = pytest.mark.parametrize(
-    "settings",
-    [
-        {"read_delay_s": 0.0, "write_delay_s": 0.0},
-        {"read_delay_s": 0.001, "write_delay_s": 0.001, "group_commit": True},
-    ],
-)
-
-
-@pytest.fixture
-def replies(own_server) -> Any:
-    """Sends requests on one stream to a server of these settings; its replies by id."""
-
-    def ask(*requests: pb.PipelineRequest, **settings: Any) -> dict[int, pb.PipelineResponse]:
-        with calling(own_server(**settings).address) as stub:
-            return {reply.id: reply for reply in stub.Pipeline(iter(requests), timeout=HANG_S)}
-
-    return ask
-
-
-@two_disks
-def test_reads_that_do_not_fit_into_the_reply_fail_by_name_and_the_stream_goes_on(
-    settings, replies
-):
-    keys = [b"key %d" % number for number in range(6)]
-    heard = replies(
-        *(
-            pb.PipelineRequest(
-                id=number, kinds=bytes([CREATE]), keys=[key], values=[bytes(MEGABYTE)]
-            )
-            for number, key in enumerate(keys)
-        ),
-        pb.PipelineRequest(  # its own create comes first: nothing it reads depends on others
-            id=10, kinds=bytes([CREATE, *[RETRIEVE] * 6, CREATE]), keys=[b"own"] * 7 + [b"last"],
-            values=[bytes(MEGABYTE), b"x"],
-        ),
-        pb.PipelineRequest(id=11, kinds=bytes([RETRIEVE]), keys=[b"unknown"]),
-        **settings,
-    )  # fmt: skip
-    large = heard[10]
-
-    assert bytes([OK, *[OK] * 4, *[RESOURCE_EXHAUSTED] * 2, OK]) == large.statuses
-    assert [MEGABYTE] * 4 == [len(value) for value in large.values]
-    assert large.detail.startswith("the values read exceed gRPC's limit")
-    assert {0, 1, 2, 3, 4, 5, 10, 11} == set(heard)
 
 
 def test_a_foreign_client_that_sends_too_much_is_refused_and_no_other_call_suffers(own_server):

@@ -62,15 +62,6 @@ def test_no_number_opens_nothing(page):
         assert not finds(page, 0).is_visible()
 
 
-def test_a_guess_is_there_after_a_reload(page):
-    said = guess(page, 2, "250")
-    page.reload()
-
-    assert finds(page, 2).is_visible()
-    assert not finds(page, 1).is_visible()
-    assert page.locator(".card").nth(2).locator(".verdict").inner_text() == said
-
-
 def test_the_keyboard_alone_plays_the_run_and_opens_all_cards(page):
     seen = set()
     for _ in range(60):

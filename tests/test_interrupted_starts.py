@@ -15,7 +15,6 @@ import pytest
 
 from kvstore.client import RunInterrupted, load, strategies, workload
 from kvstore.client.fleet import Local
-from kvstore.course.experiments.failures import killed_at_work
 from kvstore.course.lessons.lesson_15 import capstone
 from kvstore.course.lessons.lesson_15 import questions as lesson_15
 from kvstore.course.lessons.lesson_15.judge import Refused
@@ -50,16 +49,6 @@ def test_in_the_start_of_a_strategy_the_run_ends_in_order(monkeypatch):
         assert audit(run).holds
         assert "interrupted" == run.outcome
     assert [] == [each for each in threading.enumerate() if each.name == "strategy"]
-
-
-@pytest.mark.slow
-def test_while_the_callers_start_their_server_is_killed_all_the_same(monkeypatch):
-    after_start_of("ThreadPoolExecutor", monkeypatch, number=3)
-    with serving(use_asyncio=True, write_delay_s=0) as server:
-        with pytest.raises(KeyboardInterrupt):
-            killed_at_work(server, answers=10**9)
-
-        assert not server.alive()
 
 
 @pytest.mark.slow

@@ -5,9 +5,7 @@ it is loading, so they do not run beside others: they are marked `alone`.
 """
 
 import contextlib
-import importlib.util
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +15,6 @@ from pathlib import Path
 import grpc
 import pytest
 from stacks import impatient
-from test_fleet_page import by_the_page
 
 from kvstore.client import load, strategies, workload
 from kvstore.client.channel import Target, Tls
@@ -68,8 +65,15 @@ def other_machine() -> Iterator[list[str]]:
 @contextlib.contextmanager
 def serving_there(other_machine: list[str], *arguments: str) -> Iterator[str]:
     """Serve on the other machine; yield the port."""
-    command = [*other_machine, sys.executable, "-m", "kvstore.server", "--read-delay-s=0",
-               "--write-delay-s=0", *arguments]  # fmt: skip
+    command = [
+        *other_machine,
+        sys.executable,
+        "-m",
+        "kvstore.server",
+        "--read-delay-s=0",
+        "--write-delay-s=0",
+        *arguments,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -114,18 +118,3 @@ def test_a_server_in_plain_text_is_not_reached_from_another_machine(other_machin
         KeyValueServiceStub(channel).Retrieve(pb.RetrieveRequest(key=b"k"), timeout=5)
 
     assert grpc.StatusCode.UNAVAILABLE is refused.value.code()
-
-
-@pytest.mark.long  # the suite has the fleet on one machine
-@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="Dask is not installed")
-def test_a_fleet_of_two_machines_makes_one_run(other_machine, folder, tmp_path):
-    """One worker reaches the server through a network, and the other one does not need it."""
-    there = " ".join(other_machine)
-    calls, counted, issued = by_the_page(
-        tmp_path, "10.77.0.1", there, listen="10.77.0.1", tls=str(folder), use_asyncio=True
-    )
-
-    assert 100 == calls == counted
-    hosts = [re.match(r"tls://(.*):", each)[1] for each in issued]
-    assert ["10.77.0.1", "10.77.0.2"] == sorted(hosts)
-    assert 0 < min(issued.values())

@@ -12,8 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kvstore.server import serving
-from kvstore.subprocesses import INTERRUPTED, ORPHANED, child, shielded
+from kvstore.subprocesses import child, shielded
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 
@@ -66,9 +65,6 @@ def ended_within(seconds: float, process: psutil.Process) -> bool:
     return False
 
 
-# ---- the parent dies -----------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "end",
@@ -96,35 +92,6 @@ def test_a_forked_child_that_holds_the_pipe_does_not_keep_the_server():
 
         assert gone
         assert holding
-
-
-@pytest.mark.slow
-def test_the_end_of_its_input_is_enough():
-    """Sooner than any look at the parent, and the sign that Windows knows as well."""
-    with serving() as server:
-        server.child.popen.stdin.close()
-
-        assert ORPHANED == server.child.ended(HANG_S)
-
-
-@pytest.mark.slow
-def test_the_thread_that_started_a_server_may_end_before_it():
-    """Linux's parent-death signal would end the server here; notebooks have such threads."""
-    inside = """pass
-    context = serving()
-    thread = threading.Thread(target=lambda: print(context.__enter__().pid, flush=True))
-    thread.start()
-    thread.join()
-    time.sleep(60)"""
-    with parent(inside) as (process, _):
-        server = psutil.Process(int(process.stdout.readline()))
-        time.sleep(0.6)  # three looks at its parent
-        still_there = server.is_running() and server.status() != psutil.STATUS_ZOMBIE
-        process.kill()
-        process.wait(HANG_S)
-
-        assert still_there
-        assert ended_within(1.0, server)
 
 
 STARTED = {"module kvstore.server": "grpc", "program true": "ctypes"}
@@ -200,9 +167,11 @@ with private_folder("kept-") as folder:
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
 def test_a_private_folder_is_deleted_however_its_process_ends(signum):
     with subprocess.Popen(
-        [sys.executable, "-c", STARTS_A_FOLDER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        [sys.executable, "-c", STARTS_A_FOLDER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
-    ) as owner:  # fmt: skip
+    ) as owner:
         assert owner.stdout is not None
         folder = Path(owner.stdout.readline().strip())
         assert (folder / "data" / "token").exists()
@@ -212,9 +181,6 @@ def test_a_private_folder_is_deleted_however_its_process_ends(signum):
 
         assert ended_within(HANG_S, keeper)
         assert not folder.exists()
-
-
-# ---- the parent is interrupted -------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -271,9 +237,6 @@ def test_an_interrupt_at_the_start_of_a_process_leaves_none(monkeypatch):
     assert before == psutil.Process().children()
 
 
-# ---- the block ends ------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_a_child_that_does_not_listen_is_ended_anyway(tmp_path, monkeypatch):
     source = "import time\nfrom kvstore.subprocesses import listen\nlisten(lambda: None)\n"
@@ -286,17 +249,6 @@ def test_a_child_that_does_not_listen_is_ended_anyway(tmp_path, monkeypatch):
     assert "here" == first
     assert -signal.SIGKILL == process.popen.returncode
     assert time.perf_counter() - started_s < HANG_S
-
-
-@pytest.mark.slow
-def test_a_child_that_still_imports_its_packages_stops_when_asked_to(importing, monkeypatch):
-    """It has nothing to finish yet, so an interrupted cell need not wait for the imports."""
-    monkeypatch.setenv("PYTHONPATH", slow_to_import("grpc", importing))
-    with child("kvstore.server", []) as process:
-        wait_for(importing)
-        process.request_stop()
-
-        assert INTERRUPTED == process.ended(HANG_S)
 
 
 @pytest.mark.slow

@@ -62,9 +62,15 @@ def test_connections_are_apart_and_share_the_calls(strategy, in_flight, options,
 
     before = when_at_rest(quick_server.address)
     run = load.run(
-        strategy, quick_server, SMALL, in_flight=in_flight, connections=4, on_sample=look,
-        sample_interval_s=0.02, **options,
-    )  # fmt: skip
+        strategy,
+        quick_server,
+        SMALL,
+        in_flight=in_flight,
+        connections=4,
+        on_sample=look,
+        sample_interval_s=0.02,
+        **options,
+    )
     used = np.bincount(run.records["connection"], minlength=4)
 
     assert (4, 4) == (run.connections, len(run.connect_s))

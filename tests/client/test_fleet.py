@@ -70,18 +70,33 @@ def pids_of(fleet):
 def long_run(fleet, server, what, strategy=strategies.tasks):
     """A run that would last long, in the middle of which `what` is done."""
     return load.run(
-        strategy, server, SMALL, fleet=fleet, in_flight=4, duration_s=LONG_S,
-        on_sample=midway(what), sample_interval_s=0.02,
-    )  # fmt: skip
+        strategy,
+        server,
+        SMALL,
+        fleet=fleet,
+        in_flight=4,
+        duration_s=LONG_S,
+        on_sample=midway(what),
+        sample_interval_s=0.02,
+    )
 
 
 @with_dask
 def test_two_make_one_run(server, fleet, tmp_path):
     seen = []
     run = load.run(
-        strategies.pipelined, server, SMALL, fleet=fleet, in_flight=5, calls=301, deadline_s=9,
-        rate_per_s=300, batch=3, on_sample=seen.append, sample_interval_s=0.02,
-    )  # fmt: skip
+        strategies.pipelined,
+        server,
+        SMALL,
+        fleet=fleet,
+        in_flight=5,
+        calls=301,
+        deadline_s=9,
+        rate_per_s=300,
+        batch=3,
+        on_sample=seen.append,
+        sample_interval_s=0.02,
+    )
     workers = run.settings["workers"]
 
     assert ("pipelined", 5, "complete") == (run.strategy, run.in_flight, run.outcome)
@@ -309,13 +324,15 @@ def test_parts_add_up_to_the_whole_run(processes, whole):
     [
         ("2 workers share in_flight, so it must be 2 or more, got 1", lambda: shared(calls=9)),
         ("due times cannot be sent to a fleet", lambda: shared(calls=9, due_times=iter([0.0]))),
-        ("callers join one by one in one process only",
-         lambda: shared(strategies.tasks, in_flight=2, calls=9, joins=[0, 1])),
+        (
+            "callers join one by one in one process only",
+            lambda: shared(strategies.tasks, in_flight=2, calls=9, joins=[0, 1]),
+        ),
         ("a whole number of workers from 1 to 32, got 33", lambda: Local(33)),
         ("like tcp://10.0.0.1:8786, got '10.0.0.1'", lambda: Cluster("10.0.0.1")),
         ("fleet=Local", lambda: load.run(strategies.bounded, "h:1", SMALL, calls=9, processes=2)),
     ],
-)  # fmt: skip
+)
 def test_a_fleet_that_makes_no_sense_is_refused_before_a_worker_starts(says, make):
     with pytest.raises(ValueError, match=says):
         make()

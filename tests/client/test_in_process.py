@@ -49,17 +49,27 @@ def test_a_run_in_a_process_of_its_own_is_the_same_run_and_tells_no_secrets(quic
                 lists.append(" ".join(each.cmdline()))
 
     run = run_in_process(
-        strategies.pipelined, quick_server, SMALL, in_flight=8, calls=200, rate_per_s=400,
-        deadline_s=9, on_sample=look, sample_interval_s=0.05, batch=2,
+        strategies.pipelined,
+        quick_server,
+        SMALL,
+        in_flight=8,
+        calls=200,
+        rate_per_s=400,
+        deadline_s=9,
+        on_sample=look,
+        sample_interval_s=0.05,
+        batch=2,
         metadata={"api-key": "hunter2"},
-    )  # fmt: skip
+    )
 
     assert ("pipelined", 8, "complete") == (run.strategy, run.in_flight, run.outcome)
     assert 200 == run.records["operations"].sum()
     assert SMALL == workload.Workload(**run.settings["workload"])
     assert (9, True, 2) == (
-        run.settings["deadline_s"], run.settings["paced"], run.settings["batch"]
-    )  # fmt: skip
+        run.settings["deadline_s"],
+        run.settings["paced"],
+        run.settings["batch"],
+    )
     assert audit(run).holds
     assert quick_server.identity == run.server["identity"]
     assert len(seen) >= 2

@@ -150,8 +150,11 @@ def test_a_unary_call_is_one_record_with_all_that_is_known(way, quick_server, ke
     run, found = measured(quick_server, made(way, *calls), inspect.iscoroutinefunction(way))
     records = run.records
 
-    assert found == [pb.CreateResponse(), pb.RetrieveResponse(value=bytes(300)),
-                     grpc.StatusCode.NOT_FOUND]  # fmt: skip
+    assert found == [
+        pb.CreateResponse(),
+        pb.RetrieveResponse(value=bytes(300)),
+        grpc.StatusCode.NOT_FOUND,
+    ]
     assert [1, 2, 3] == records["kind"].tolist()
     assert [OK, OK, NOT_FOUND] == records["status"].tolist()
     assert [request.ByteSize() for _, request in calls] == records["request_bytes"].tolist()
@@ -510,9 +513,12 @@ def test_metadata_goes_along_with_every_shape_of_call(own, aio):
     assert {"OK": 5} == run.outcomes()
     sizes = run.calls[["operation", "request_bytes", "reply_bytes"]].to_numpy().tolist()
     assert [
-        ["streamstream", 1, size], ["streamstream", 2, size], ["streamunary", 3, 2 * size],
-        ["unarystream", 2, 2 * size], ["unaryunary", 2, size],
-    ] == sorted(sizes)  # fmt: skip
+        ["streamstream", 1, size],
+        ["streamstream", 2, size],
+        ["streamunary", 3, 2 * size],
+        ["unarystream", 2, 2 * size],
+        ["unaryunary", 2, size],
+    ] == sorted(sizes)
 
 
 def test_the_run_of_a_channel_can_be_saved_and_audited_and_its_block_is_for_one_use(

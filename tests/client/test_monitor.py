@@ -88,12 +88,15 @@ def port() -> Iterator[SimpleNamespace]:
         ([False, False, False, True], False, [(1, OK), (2, UNAVAILABLE), (2.5, UNAVAILABLE), 3]),
         ([False] * 4, True, [(1, OK), (2, UNAVAILABLE), (2.5, UNAVAILABLE), 3]),
         *(
-            ([False] * 4 + [True], False,
-             [(0, UNAVAILABLE), (0.9, other), (1, UNAVAILABLE), 1.9, 2])
+            (
+                [False] * 4 + [True],
+                False,
+                [(0, UNAVAILABLE), (0.9, other), (1, UNAVAILABLE), 1.9, 2],
+            )
             for other in (OK, DEADLINE_EXCEEDED)
         ),
     ],
-)  # fmt: skip
+)
 def test_only_unavailable_for_a_while_and_a_closed_port_is_lost(lost, listens, ends, port):
     """Any other end begins the wait anew, and a server that listens may refuse for ever."""
     if listens:

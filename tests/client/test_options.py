@@ -27,8 +27,7 @@ SMALL = workload.crud(value_bytes_mean=100)
 @pytest.mark.parametrize(
     ("says", "strategy", "settings"),
     [
-        ("in_flight must be a whole number of 1 or more, got 0: with 0", bounded,
-         {"in_flight": 0}),
+        ("in_flight must be a whole number of 1 or more, got 0: with 0", bounded, {"in_flight": 0}),
         ("in_flight must be .* got 1.5", bounded, {"in_flight": 1.5}),
         ("in_flight must be .* got '8': write it without quotes", bounded, {"in_flight": "8"}),
         ("batch must be at most 65,535 operations, got 70,000", pipelined, {"batch": 70_000}),
@@ -36,24 +35,36 @@ SMALL = workload.crud(value_bytes_mean=100)
         ("calls must be a whole number, got 10.5", bounded, {"calls": 10.5}),
         ("duration_s must be above 0 seconds, got nan", bounded, {"duration_s": math.nan}),
         ("pause_s must be 0 or more seconds, got -1", turns, {"pause_s": -1}),
-        ("4 streams need at least as many requests in flight, got in_flight=2", pipelined,
-         {"streams": 4, "in_flight": 2}),
+        (
+            "4 streams need at least as many requests in flight, got in_flight=2",
+            pipelined,
+            {"streams": 4, "in_flight": 2},
+        ),
         ("bounded sends unary calls, so it has no batch", bounded, {"batch": 8}),
-        ("2 connections need at least as many calls in flight, got 1", blocking,
-         {"connections": 2}),
-        ("4 connections need at least as many streams, got 1", pipelined,
-         {"in_flight": 8, "connections": 4}),
+        (
+            "2 connections need at least as many calls in flight, got 1",
+            blocking,
+            {"connections": 2},
+        ),
+        (
+            "4 connections need at least as many streams, got 1",
+            pipelined,
+            {"in_flight": 8, "connections": 4},
+        ),
         ("chained sends a call when another one ends", chained, {"rate_per_s": 10.0}),
         ("joins has 2 times and in_flight is 3", tasks, {"in_flight": 3, "joins": [0.0, 1.0]}),
         ("0 or more, in order", tasks, {"in_flight": 2, "joins": [2.0, 1.0]}),
-        ("neither a run nor bounded has an option inflight: did you mean in_flight?", bounded,
-         {"inflight": 8}),
+        (
+            "neither a run nor bounded has an option inflight: did you mean in_flight?",
+            bounded,
+            {"inflight": 8},
+        ),
         ("bounded has an option colour$", bounded, {"colour": 8}),
         ("it lacks its parentheses$", bounded, {"workload": workload.reads}),
         ("strategy must be a function of kvstore.client.strategies.* got 'bounded'", "bounded", {}),
         ("an address is host:port", bounded, {"server": "localhost"}),
     ],
-)  # fmt: skip
+)
 def test_what_makes_no_sense_is_refused_before_anything_is_sent(make_run, says, strategy, settings):
     usual = {"server": "127.0.0.1:1", "workload": SMALL, "calls": 1}
     with pytest.raises(ValueError, match=says):

@@ -79,7 +79,7 @@ def test_a_user_joins_when_the_level_reaches_him(joins_s, levels):
         ("a level must be 0 or more and finite, got -1", lambda: pacing.joins([(-1, 1)])),
         ("steps must be 1 or more, got 0", lambda: pacing.climb(0, 1, steps=0, over_s=1)),
     ],
-)  # fmt: skip
+)
 def test_steps_that_make_no_sense_are_refused_at_once(named, make):
     with pytest.raises(ValueError, match=named):
         make()

@@ -25,9 +25,10 @@ def test_many_callers_send_no_call_before_it_is_due(asynchronous):
     """A caller that finds the end of the schedule must not make the others send early."""
     began_s = time.perf_counter()
     due = schedule(
-        duration_s=0.4, due_times=pacing.constant_rate(50.0),
+        duration_s=0.4,
+        due_times=pacing.constant_rate(50.0),
         clock=lambda: time.perf_counter() - began_s,
-    )  # fmt: skip
+    )
     early: list[float] = []
 
     async def acall() -> None:

@@ -81,9 +81,15 @@ def test_the_end_of_one_server_is_the_end_of_the_run(strategy, elsewhere, monkey
         says = f"no server answers at {second} any more" if elsewhere else "ended after"
         with pytest.raises(ServerGone, match=says) as gone:
             load.run(
-                strategy, both.address if elsewhere else both, KEPT, in_flight=8, duration_s=30,
-                on_sample=kill, sample_interval_s=0.02, **options,
-            )  # fmt: skip
+                strategy,
+                both.address if elsewhere else both,
+                KEPT,
+                in_flight=8,
+                duration_s=30,
+                on_sample=kill,
+                sample_interval_s=0.02,
+                **options,
+            )
     run = gone.value.run
 
     assert "server gone" == run.outcome

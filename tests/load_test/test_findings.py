@@ -74,9 +74,14 @@ def test_a_server_that_stopped_answering_is_no_success():
                 process.send_signal(signal.SIGSTOP)
 
         run = load.run(
-            tasks, address, calls_of(sleep_s=0.01), on_sample=stop_once_calls_ended,
-            duration_s=4, in_flight=4, deadline_s=0.5,
-        )  # fmt: skip
+            tasks,
+            address,
+            calls_of(sleep_s=0.01),
+            on_sample=stop_once_calls_ended,
+            duration_s=4,
+            in_flight=4,
+            deadline_s=0.5,
+        )
 
     assert Outcome.SERVER_UNRESPONSIVE is run.outcome
     assert MISSED == status_of(run)

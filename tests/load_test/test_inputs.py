@@ -20,9 +20,18 @@ def load(service, capsys):
     def made(method, *arguments, address=None, calls=3):
         service.seen.clear()
         status = main(
-            [address or service.address, *([method] if method else []), "--no-calibration", "-q",
-             "-o", "json", "-n", str(calls), *map(str, arguments)]
-        )  # fmt: skip
+            [
+                address or service.address,
+                *([method] if method else []),
+                "--no-calibration",
+                "-q",
+                "-o",
+                "json",
+                "-n",
+                str(calls),
+                *map(str, arguments),
+            ]
+        )
         out, err = capsys.readouterr()
         report = json.loads(out)["run"] if out.startswith("{") else None
         assert "Traceback" not in err
@@ -182,9 +191,15 @@ def test_each_call_has_data_of_its_own_in_request_and_metadata(load, files, tmp_
     rows.write_text("id,customer\na,1\nb,2\n")
     request = {"id": "{{row.id}}-{{count}}", "customer_id": "{{row.customer}}"}
     status, report, err, seen = load(
-        PLACE, "--json", json.dumps(request), "--data", rows,
-        "--metadata", '{"n": "{{count(7)}}", "u": "{{uuid}}", "fixed": "f"}', calls=40,
-    )  # fmt: skip
+        PLACE,
+        "--json",
+        json.dumps(request),
+        "--data",
+        rows,
+        "--metadata",
+        '{"n": "{{count(7)}}", "u": "{{uuid}}", "fixed": "f"}',
+        calls=40,
+    )
 
     assert (0, {"OK": 40}) == (status, report["statuses"]), err
     found = ids(files, seen)

@@ -47,10 +47,16 @@ def test_every_kind_of_method_is_called_and_each_call_recorded_once(
 ):
     file = tmp_path / "run.npz"
     status = load_test(
-        a_greeter.address, f"greeter.v1.Greeter/{method}", request_json, "--no-calibration",
-        "--calls=20", "--in-flight=4", *extra,
-        "--output=json", f"--save={file}",
-    )  # fmt: skip
+        a_greeter.address,
+        f"greeter.v1.Greeter/{method}",
+        request_json,
+        "--no-calibration",
+        "--calls=20",
+        "--in-flight=4",
+        *extra,
+        "--output=json",
+        f"--save={file}",
+    )
     report = json.loads(capsys.readouterr().out)["run"]
     run = Run.load(file)
 
@@ -97,9 +103,13 @@ def test_a_server_without_reflection_needs_a_descriptor_set(tmp_path, capsys):
         no_reflection = refused(capsys, server.address, HELLO, ONE)
         without_token = refused(capsys, server.address, HELLO, ONE, f"--descriptors={file}", *QUICK)
         status = load_test(
-            server.address, HELLO, ONE, f"--descriptors={file}", *QUICK,
+            server.address,
+            HELLO,
+            ONE,
+            f"--descriptors={file}",
+            *QUICK,
             '--metadata={"authorization": "secret"}',
-        )  # fmt: skip
+        )
 
     assert "has no reflection" in no_reflection
     assert "--descriptors FILE" in no_reflection
@@ -164,8 +174,10 @@ def started(*arguments, until=r"run: .* [1-9][\d,]* answered") -> Iterator[subpr
     """The command in a process of its own, once its progress has such a line."""
     with subprocess.Popen(
         [sys.executable, "-m", "kvstore.load_test", *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stderr is not None
         while not re.search(until, process.stderr.readline()):
             assert process.poll() is None
@@ -209,9 +221,15 @@ def test_ctrl_c_keeps_what_was_measured(a_greeter, tmp_path):
 @pytest.mark.skipif(not available(), reason="Dask is not installed")
 def test_several_workers_make_one_run(a_greeter, capsys):
     status = load_test(
-        a_greeter.address, HELLO, ONE, "--workers=2", "--no-calibration", "--calls=40",
-        "--in-flight=4", "--output=json",
-    )  # fmt: skip
+        a_greeter.address,
+        HELLO,
+        ONE,
+        "--workers=2",
+        "--no-calibration",
+        "--calls=40",
+        "--in-flight=4",
+        "--output=json",
+    )
     report = json.loads(capsys.readouterr().out)["run"]
 
     assert 0 == status

@@ -40,7 +40,7 @@ def test_a_run_that_sends_nothing_is_no_success(address, capsys):
         ["--rate", "inf"],
         ["--max-message-bytes", "99999999999"],
     ],
-)  # fmt: skip
+)
 def test_a_number_beyond_any_machine_is_refused_with_one_line(address, capsys, flags):
     status = main([address, *DO, *flags])
     out, err = capsys.readouterr()

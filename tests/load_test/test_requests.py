@@ -9,8 +9,21 @@ from google.protobuf.message_factory import GetMessageClass
 from kvstore.client.reflection import BadRequest, Request, in_sources
 from kvstore.load_test.__main__ import main
 
-KINDS = ("StringValue", "BytesValue", "BoolValue", "Int64Value", "DoubleValue", "Timestamp",
-    "Duration", "FieldMask", "Value", "ListValue", "Struct", "Any", "Empty")  # fmt: skip
+KINDS = (
+    "StringValue",
+    "BytesValue",
+    "BoolValue",
+    "Int64Value",
+    "DoubleValue",
+    "Timestamp",
+    "Duration",
+    "FieldMask",
+    "Value",
+    "ListValue",
+    "Struct",
+    "Any",
+    "Empty",
+)
 FILES = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 KNOWN = "\n".join(
     [
@@ -51,10 +64,13 @@ def sent(method, value):
         ("Duration", "1.5s", "seconds: 1 nanos: 500000000"),
         ("Value", None, "null_value: NULL_VALUE"),
         ("ListValue", [1, 2], "values { number_value: 1 } values { number_value: 2 }"),
-        ("Any", {"@type": "type.googleapis.com/google.protobuf.Duration", "value": "1s"},
-         r'type_url: "type.googleapis.com/google.protobuf.Duration" value: "\010\001"'),
+        (
+            "Any",
+            {"@type": "type.googleapis.com/google.protobuf.Duration", "value": "1s"},
+            r'type_url: "type.googleapis.com/google.protobuf.Duration" value: "\010\001"',
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_request_is_any_message_of_protobuf(known, kind, value, shown):
     (message,) = sent(known[0].method(f"known.All/{kind}"), value)
 

@@ -42,11 +42,16 @@ def steps_of(queue, lengths, objective, seed) -> Callable[[float], Step]:
         counted_s = latency_s[due_s >= settle_s]
         late = int((counted_s > objective.latency_s).sum())
         return Step(
-            rate_per_s, float(np.quantile(counted_s, 0.99)), 0.0, late <= 0.01 * len(counted_s),
-            calls=len(counted_s), late=late, lasted_s=lasts_s,
+            rate_per_s,
+            float(np.quantile(counted_s, 0.99)),
+            0.0,
+            late <= 0.01 * len(counted_s),
+            calls=len(counted_s),
+            late=late,
+            lasted_s=lasts_s,
             arrived_per_s=len(due_s) / lasts_s,
             short=lengths.short(rate_per_s, len(counted_s)),
-        )  # fmt: skip
+        )
 
     return try_at
 

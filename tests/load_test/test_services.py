@@ -85,9 +85,14 @@ def test_the_search_finds_a_rate_below_the_ceiling_that_lasts(service):
     calls = calls_of(sleep_s=0.01)
     seen = calibrate(bounded, service, calls, step_s=0.1)
     found = search(
-        bounded, service, calls, Objective(latency_s=1.0), seen,
-        in_flight=1000, search_s=6,
-    )  # fmt: skip
+        bounded,
+        service,
+        calls,
+        Objective(latency_s=1.0),
+        seen,
+        in_flight=1000,
+        search_s=6,
+    )
     too_fast = search(bounded, service, calls, Objective(latency_s=0.005), seen)
 
     assert 0.4 * WORKERS / 0.01 <= found.rate_per_s <= seen.ceiling_per_s
@@ -100,9 +105,15 @@ def test_the_search_finds_a_rate_below_the_ceiling_that_lasts(service):
 def test_a_rate_far_too_high_ends_in_time_and_names_the_limit_in_flight(service):
     began_s = time.perf_counter()
     run = load.run(
-        bounded, service, calls_of(sleep_s=0.02), rate_per_s=1500, duration_s=1,
-        in_flight=100, drain_s=0.1, arrivals="random",
-    )  # fmt: skip
+        bounded,
+        service,
+        calls_of(sleep_s=0.02),
+        rate_per_s=1500,
+        duration_s=1,
+        in_flight=100,
+        drain_s=0.1,
+        arrivals="random",
+    )
     took_s = time.perf_counter() - began_s
 
     found = {each.name: each.text for each in findings(run)}
@@ -150,9 +161,14 @@ def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
         timer.start()
         try:
             run = load.run(
-                tasks, Target(address), calls_of(sleep_s=0.02), in_flight=4, duration_s=7,
-                drain_s=1, keep_going=True,
-            )  # fmt: skip
+                tasks,
+                Target(address),
+                calls_of(sleep_s=0.02),
+                in_flight=4,
+                duration_s=7,
+                drain_s=1,
+                keep_going=True,
+            )
         finally:
             timer.join()
             restarted[0].__exit__(None, None, None)
@@ -180,9 +196,15 @@ def test_a_service_that_freezes_shows_in_the_latency_of_an_open_loop():
         for timer in timers:
             timer.start()
         run = load.run(
-            bounded, Target(address), calls_of(sleep_s=0.005), in_flight=1000, rate_per_s=100,
-            duration_s=2.5, arrivals="random", drain_s=3,
-        )  # fmt: skip
+            bounded,
+            Target(address),
+            calls_of(sleep_s=0.005),
+            in_flight=1000,
+            rate_per_s=100,
+            duration_s=2.5,
+            arrivals="random",
+            drain_s=3,
+        )
 
     (ok,) = populations(run)
     assert 1.0 < ok.latency["p99"].value_s < 2.5

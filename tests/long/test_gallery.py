@@ -48,8 +48,10 @@ def rpcload(address, *flags, until=None, then=lambda command: None) -> tuple[int
     """The exit status, the report, and standard error. `then` runs at such a line of progress."""
     with subprocess.Popen(
         [sys.executable, "-m", "kvstore.load_test", address, HELLO, "--output=json", *flags],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as command:  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as command:
         if until is not None:
             while not re.search(until, line := command.stderr.readline()):
                 assert line, "the command ended"
@@ -142,9 +144,12 @@ def test_each_exit_status_has_the_services_that_deserve_it(program):
         }
         with serving(program, kind) as (address, _):
             statuses[kind], _, errors[kind] = rpcload(
-                address, "--in-flight=4", "--seconds=60s", "--no-calibration",
+                address,
+                "--in-flight=4",
+                "--seconds=60s",
+                "--no-calibration",
                 **(interrupted if kind == "endless" else {}),
-            )  # fmt: skip
+            )
 
     assert {kind: status for kind, (status, _) in ends.items()} == statuses
     assert all(text in errors[kind] for kind, (_, text) in ends.items()), errors

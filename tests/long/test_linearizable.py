@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import grpc
 import pytest
-from long.relay import relaying
+from relay import relaying
 
 from kvstore.protocol import (
     ALREADY_EXISTS,

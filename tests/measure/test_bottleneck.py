@@ -68,10 +68,13 @@ def test_a_run_shorter_than_the_clock_of_cpu_time_is_not_judged_by_it():
     """The system counts in steps of 10 ms: 34 cores in a run of 1 ms."""
     found = verdict(
         run_of(
-            [Made(0, 0.001)], client_cpu=Cpu(0.01, 0.0), server_cpu=Cpu(0.01, 0.0),
-            machine_cpu_s=0.054, machine_stolen_s=0.01,
+            [Made(0, 0.001)],
+            client_cpu=Cpu(0.01, 0.0),
+            server_cpu=Cpu(0.01, 0.0),
+            machine_cpu_s=0.054,
+            machine_stolen_s=0.01,
         )
-    )  # fmt: skip
+    )
 
     assert found.client_cores <= 2
     assert math.isnan(found.other_cores)

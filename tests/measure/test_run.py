@@ -60,8 +60,11 @@ def test_a_run_of_no_calls_has_figures_too():
     empty = run_of([], window_s=0.0)
 
     assert (0.0, 0.0, {}, {}) == (
-        empty.throughput_per_s, empty.answered_per_s, empty.mix(), empty.outcomes()
-    )  # fmt: skip
+        empty.throughput_per_s,
+        empty.answered_per_s,
+        empty.mix(),
+        empty.outcomes(),
+    )
     assert math.isnan(empty.mean_residence_s)
     assert math.isnan(empty.latency_s(0.5))
     assert 0 == len(empty.calls)
@@ -100,10 +103,17 @@ def test_a_run_that_ended_early_or_whose_server_never_answered_says_so():
 
 
 EVERY_FACT = {
-    "machine_cpu_s": 3.5, "machine_stolen_s": 0.25, "connections": 2, "connect_s": (0.1, 0.2),
-    "operations_sent": 9, "unresponsive": {"a:1": 3.2}, "unrecorded": 1, "clock_step_s": -2.0,
-    "kinds": (*KINDS, "check"), "outcome": Outcome.SERVER_UNRESPONSIVE,
-}  # fmt: skip
+    "machine_cpu_s": 3.5,
+    "machine_stolen_s": 0.25,
+    "connections": 2,
+    "connect_s": (0.1, 0.2),
+    "operations_sent": 9,
+    "unresponsive": {"a:1": 3.2},
+    "unrecorded": 1,
+    "clock_step_s": -2.0,
+    "kinds": (*KINDS, "check"),
+    "outcome": Outcome.SERVER_UNRESPONSIVE,
+}
 """Those that the fixture leaves as they are by default."""
 
 

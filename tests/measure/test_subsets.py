@@ -41,10 +41,14 @@ def test_a_part_without_length_is_refused(subtests):
 
 # Two turns of three calls, and one that is left over; pairs of sent and done, in seconds.
 CALLS_IN_TURNS = [
-    (0.0, 1.0), (0.1, 1.5), (0.2, 1.4),
-    (2.0, 2.5), (2.2, 2.3), (2.4, 2.9),
+    (0.0, 1.0),
+    (0.1, 1.5),
+    (0.2, 1.4),
+    (2.0, 2.5),
+    (2.2, 2.3),
+    (2.4, 2.9),
     (4.0, 4.25),
-]  # fmt: skip
+]
 
 
 @pytest.fixture

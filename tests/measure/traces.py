@@ -38,9 +38,16 @@ def run_of(calls: Iterable[Made], **facts: Any) -> Run:
     recorder = Recorder()
     for call in sorted(calls, key=lambda made: made.done_s):
         recorder.record(
-            call.due_s, call.sent_s, call.done_s, call.kind, call.status, 100, 10,
-            operations=call.operations, ok_operations=call.ok_operations,
-        )  # fmt: skip
+            call.due_s,
+            call.sent_s,
+            call.done_s,
+            call.kind,
+            call.status,
+            100,
+            10,
+            operations=call.operations,
+            ok_operations=call.ok_operations,
+        )
     usual: dict[str, Any] = {
         "strategy": "bounded",
         "in_flight": 2,

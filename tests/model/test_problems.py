@@ -83,9 +83,7 @@ COMPUTED = {
         1 / (service_time_s(CRUD, read_delay_s=0.010, write_delay_s=0.050) + more)
         for more in (0, 0.0006)
     ],
-    4: lambda: [
-        bounds.knee(STATIONS), *(bounds.closed_loop(n, STATIONS).value for n in (5, 40))
-    ],
+    4: lambda: [bounds.knee(STATIONS), *(bounds.closed_loop(n, STATIONS).value for n in (5, 40))],
     7: lambda: [100 * 80 / ITEMS.most_per_s, ITEMS.most_per_s],
     8: lambda: [200 / 45 - 4, (0.060 + 4) / 0.020],
     12: lambda: [
@@ -101,9 +99,9 @@ COMPUTED = {
     18: lambda: [1e3 * 0.040 * math.log(100), 50 - math.log(100) / 0.100],
     19: lambda: [400 * 0.250, in_the_last_place_and_late()],
     20: lambda: [
-        overload.goodput(
-            500, Station("pool", 0.020, 8), deadline_s=0.250, offered_for_s=100
-        ).value * 100 / 500
+        overload.goodput(500, Station("pool", 0.020, 8), deadline_s=0.250, offered_for_s=100).value
+        * 100
+        / 500
     ],
     21: lambda: [4**3, sum(0.1**k for k in range(4))],
     22: lambda: [100 * 0.1 / 1.1],
@@ -115,9 +113,7 @@ COMPUTED = {
         )
     ],
     24: lambda: [100 * 0.3 * (1 + 0.2)],
-    25: lambda: [
-        100 * tail_latency.slow_of_all(100, 0.01).value, 100 * (1 - 0.95 ** (1 / 100))
-    ],
+    25: lambda: [100 * tail_latency.slow_of_all(100, 0.01).value, 100 * (1 - 0.95 ** (1 / 100))],
     26: lambda: [100 * tail_latency.slow_of_all(100, 0.01**2).value],
     27: lambda: [
         100 * (1 - 0.1) / 10,
@@ -126,7 +122,7 @@ COMPUTED = {
     28: hot_key,
     29: keys_that_move,
     30: lambda: [64 / 16 / 0.050, 400 * 16 * 0.050],
-}  # fmt: skip
+}
 
 
 def problems_of(path):

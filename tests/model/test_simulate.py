@@ -60,8 +60,11 @@ def test_one_thread_by_hand():
 def test_arrivals_and_disk_times_of_a_run_can_be_played():
     """Two threads, the third call waits until 3 s; the fourth is not due any more."""
     played = open_loop(
-        itertools.count(), Pool(threads=2, disk_s=9.0), deadline_s=9.0, until_s=3.0,
+        itertools.count(),
+        Pool(threads=2, disk_s=9.0),
+        deadline_s=9.0,
+        until_s=3.0,
         disk_times_s=[4.0, 2.0, 0.5],
-    )  # fmt: skip
+    )
 
     assert [4.0, 3.0, 3.5] == [call.ended_s for call in played.calls]

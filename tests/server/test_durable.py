@@ -80,8 +80,11 @@ def test_the_file_is_set_to_survive_a_loss_of_power(opened):
     }
 
     assert {
-        "journal_mode": "wal", "synchronous": 2, "locking_mode": "exclusive", "fullfsync": 1,
-    } == found  # fmt: skip
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "locking_mode": "exclusive",
+        "fullfsync": 1,
+    } == found
 
 
 @pytest.mark.parametrize(("group_commit", "commits"), [(False, 11), (True, 2)])

@@ -76,10 +76,12 @@ DROPPED = Failed(grpc.StatusCode.UNKNOWN, "raft proposal dropped")
         (Failed(grpc.StatusCode.RESOURCE_EXHAUSTED), False, False, RESOURCE_EXHAUSTED),
         (
             Failed(grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: request is too large"),
-            False, False, RESOURCE_EXHAUSTED,
+            False,
+            False,
+            RESOURCE_EXHAUSTED,
         ),
     ],
-)  # fmt: skip
+)
 def test_only_what_was_certainly_not_executed_is_sent_again(error, reads, again, status):
     """A write that may have been executed would find its own effect: ALREADY_EXISTS."""
     assert again is etcd_store.not_executed(error, reads)

@@ -49,12 +49,14 @@ def test_a_batch_is_answered_operation_by_operation(server, keys):
     key, unknown = next(keys), next(keys)  # the runs of the test above draw keys of one byte, too
     requests = [
         pb.PipelineRequest(
-            id=7, kinds=bytes([CREATE, RETRIEVE, RETRIEVE, UPDATE, RETRIEVE, DELETE, RETRIEVE]),
-            keys=[key, key, unknown, key, key, key, key], values=[b"one", b"two"],
+            id=7,
+            kinds=bytes([CREATE, RETRIEVE, RETRIEVE, UPDATE, RETRIEVE, DELETE, RETRIEVE]),
+            keys=[key, key, unknown, key, key, key, key],
+            values=[b"one", b"two"],
         ),
         pb.PipelineRequest(id=8, kinds=bytes([CREATE]), keys=[key]),
         pb.PipelineRequest(id=9, kinds=bytes([RETRIEVE, 9]), keys=[b"", key]),
-    ]  # fmt: skip
+    ]
     with calling(server.address) as stub:
         of = {reply.id: reply for reply in stub.Pipeline(iter(requests))}
 

@@ -9,18 +9,33 @@ from kvstore.server import ServerSettings
 from kvstore.server.__main__ import parser
 
 CHANGED: dict[str, Any] = {
-    "read_delay_s": 1e-05, "write_delay_s": 0.1, "locking": "per_key", "threads": 3, "port": 4321,
-    "max_concurrent_rpcs": 9, "max_streams": 8, "refuse_streams": False, "group_commit": True,
-    "station_times": True, "note_attempts": True, "listen": "0.0.0.0", "tls": "/some where",
-    "stall_s": 0.2, "stall_every_s": 2.0, "store": "sqlite:/some where/else",
-    "disk_times": "two_point", "newest_first": True, "disk_seed": 7,
+    "read_delay_s": 1e-05,
+    "write_delay_s": 0.1,
+    "locking": "per_key",
+    "threads": 3,
+    "port": 4321,
+    "max_concurrent_rpcs": 9,
+    "max_streams": 8,
+    "refuse_streams": False,
+    "group_commit": True,
+    "station_times": True,
+    "note_attempts": True,
+    "listen": "0.0.0.0",
+    "tls": "/some where",
+    "stall_s": 0.2,
+    "stall_every_s": 2.0,
+    "store": "sqlite:/some where/else",
+    "disk_times": "two_point",
+    "newest_first": True,
+    "disk_seed": 7,
     "use_asyncio": True,
-}  # fmt: skip
+}
 """A value other than its default for every setting but those that exclude one of these."""
 BEHIND: dict[str, Any] = {
-    "back_end": "127.0.0.1:8", "back_end_timeout_s": 0.5,
+    "back_end": "127.0.0.1:8",
+    "back_end_timeout_s": 0.5,
     "servicer": "store.pickle",
-}  # fmt: skip
+}
 ON_LOOP = {"use_asyncio": True}
 
 
