@@ -253,8 +253,9 @@ def test_the_judge_knows_the_contract(verdicts):
     ) == ["Ok", "Illegal", "Illegal", "Ok", "Ok", "Illegal"]
 
 
-@pytest.mark.parametrize("use_asyncio", [False, True], ids=["threads", "asyncio"])
-@pytest.mark.parametrize("locking", ["global", "per_key", "per_key_held"])
+@pytest.mark.parametrize(
+    ("locking", "use_asyncio"), [("global", False), ("per_key", False), ("per_key_held", True)]
+)
 def test_the_store_in_memory(locking, use_asyncio, check):
     history = History()
     settings = {**NO_DELAYS, "locking": locking}
@@ -264,17 +265,14 @@ def test_the_store_in_memory(locking, use_asyncio, check):
     check(history, OPERATIONS)
 
 
-@pytest.mark.parametrize("group_commit", [False, True], ids=["commit each", "group commit"])
-def test_sqlite_while_the_server_is_killed(group_commit, check, tmp_path):
+def test_sqlite_while_the_server_is_killed(check, tmp_path):
     """A relay keeps the address: while no server listens, another program may take a port."""
     history = History()
     store = f"sqlite:{tmp_path}/data"
     with contextlib.ExitStack() as stack:
         relay = None
         for _ in range(KILLS):
-            with serving(
-                store=store, use_asyncio=True, group_commit=group_commit, **NO_DELAYS
-            ) as server:
+            with serving(store=store, use_asyncio=True, group_commit=True, **NO_DELAYS) as server:
                 if relay is None:
                     relay = stack.enter_context(relaying(server.address))
                     stack.enter_context(clients(relay.address, history))
