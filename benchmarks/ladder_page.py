@@ -169,8 +169,8 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> list[
         "",
         *(
             [
-                f"A CPU was the predicted bottleneck, but other programs used the cores: {starved}. "
-                "Measure again on a quiet machine.",
+                "A CPU was the predicted bottleneck, but other programs used the cores:"
+                f" {starved}. Measure again on a quiet machine.",
                 "",
             ]
             if starved

@@ -79,7 +79,7 @@ def group(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what the tests of histories and of kernels have judged."""
+    """Say what the tests of faults, histories and files have judged."""
     for kind in ("passed", "failed"):
         for report in terminalreporter.stats.get(kind, ()):
             for name, value in getattr(report, "user_properties", ()):

@@ -170,13 +170,11 @@ def test_a_mistake_of_the_learner_is_named_and_costs_nothing(fast):
     ("points_of", "says"),
     [
         ({}, "100 of 100 points, target met: passed"),
-        (
-            {"stations named": 0.0, "start predicted": 0.0, "spent": 8.0},
-            "73 of 100 points, target met: not passed, that takes 75 points",
-        ),
+        ({"stations named": 0.0, "start predicted": 0.0, "spent": 8.0},
+         "73 of 100 points, target met: not passed, that takes 75 points"),
         ({"target": 20.0}, "90 of 100 points, target missed: not passed"),
     ],
-)
+)  # fmt: skip
 def test_a_score_says_whether_it_is_passed(points_of, says):
     lines = [Line(name, points_of.get(name, float(of)), of, "") for name, of in MOST.items()]
     final = {

@@ -98,11 +98,9 @@ def test_the_predictions_worked_out_by_hand():
     assert facts.on_the_loop(PARTS).value == pytest.approx(200.0)
     assert facts.in_python(PARTS).value == pytest.approx(100.0)
     for connections, value, binds in [
-        (1, 200.0, "connections"),
-        (2, 400.0, "connections"),
-        (3, 500.0, "cores"),
-        (16, 500.0, "cores"),
-    ]:
+        (1, 200.0, "connections"), (2, 400.0, "connections"),
+        (3, 500.0, "cores"), (16, 500.0, "cores"),
+    ]:  # fmt: skip
         predicted = facts.with_connections(PARTS, connections)
         assert (predicted.value, predicted.binds) == (pytest.approx(value), binds)
     run = Searches(16, 300, 2.0, 1.9)

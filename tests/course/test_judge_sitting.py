@@ -94,17 +94,12 @@ def test_a_design_passes_with_its_target_met_and_enough_points(points_of, passes
 
 
 NAMINGS = [
-    ("disk", [("pool", "disk")], 10),
-    ("disk", [("pool", None)], 7),
-    ("disk", [("disk", "pool")], 8),
-    ("disk", [("retries", "disk")], 3),
-    ("disk", [("processor", "hot key")], 0),
-    ("disk", [], 0),
+    ("disk", [("pool", "disk")], 10), ("disk", [("pool", None)], 7),
+    ("disk", [("disk", "pool")], 8), ("disk", [("retries", "disk")], 3),
+    ("disk", [("processor", "hot key")], 0), ("disk", [], 0),
     ("disk", [("pool", "disk"), ("processor", None)], 0),  # the last answer counts
-    (None, [("pool", None)], 10),
-    (None, [("processor", None)], 3),
-    (None, [], 0),
-]
+    (None, [("pool", None)], 10), (None, [("processor", None)], 3), (None, [], 0),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("then", "named", "expected"), NAMINGS)

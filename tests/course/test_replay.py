@@ -233,13 +233,9 @@ def measured():
         ) as front,
     ):
         made["retries"] = load.run(
-            strategies.futures,
-            front,
-            workload.reads(),
-            rate_per_s=150,
-            calls=100,
+            strategies.futures, front, workload.reads(), rate_per_s=150, calls=100,
             service_config={"methodConfig": [{"name": [{}], "retryPolicy": policy}]},
-        )
+        )  # fmt: skip
     quick = {"locking": "per_key", "threads": 1, "read_delay_s": 0.02}
     made["hedged"] = run(hedging, [quick, quick], rate=60, seconds=None, calls=60)
     with serving_sharded(3, read_delay_s=0.005) as servers:

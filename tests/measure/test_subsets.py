@@ -30,6 +30,13 @@ def test_a_part_counts_the_answers_in_it_and_who_was_there():
     assert math.isclose((4 * 0.5 + 3 * 1.5 + 2 * 1.0) / 3, part.in_flight_mean)
 
 
+def test_a_part_without_calls_is_empty():
+    for run in (run_of([]), run_of(CALLS)):
+        part = during(run, 20.0, 30.0)
+        assert (0.0, 0.0) == (part.answered_per_s, part.in_flight_mean)
+        assert math.isnan(part.residence_mean_s)
+
+
 def test_a_part_without_length_is_refused(subtests):
     for wrong in [(1.0, 1.0), (2.0, 1.0), (-1.0, 1.0), (math.nan, 1.0)]:
         with (
@@ -37,38 +44,3 @@ def test_a_part_without_length_is_refused(subtests):
             pytest.raises(ValueError, match="from_s must be 0 or more and until_s above it"),
         ):
             during(run_of(CALLS), *wrong)
-
-
-# Two turns of three calls, and one that is left over; pairs of sent and done, in seconds.
-CALLS_IN_TURNS = [
-    (0.0, 1.0),
-    (0.1, 1.5),
-    (0.2, 1.4),
-    (2.0, 2.5),
-    (2.2, 2.3),
-    (2.4, 2.9),
-    (4.0, 4.25),
-]
-
-
-@pytest.fixture
-def run():
-    samples = [Sample(at_s, 0, 0, 0, held, held / 2, 1, 1) for at_s, held in SEEN]
-    return run_of(
-        [Made(*call) for call in CALLS_IN_TURNS], in_flight=3, sample_rows=sample_rows(samples)
-    )
-
-
-SEEN = [(0.5, 3e8), (1.0, 5e8), (2.5, 4e8)]
-
-
-def test_each_turn_has_the_figures_of_its_own_calls(run):
-    table = turns(run)
-
-    assert [3, 3, 1] == table["calls"].tolist() == table["ok"].tolist()
-    assert 0 == len(turns(run_of([], in_flight=3)))
-    assert [0.0, 2.0, 4.0] == table["begins_s"].tolist()
-    assert pytest.approx([0.2, 0.4, 0.0]) == table["sending_s"].tolist()
-    assert pytest.approx([1.5, 0.9, 0.25]) == table["answered_s"].tolist()
-    assert pytest.approx([1.2, 0.5, 0.25]) == table["last_s"].tolist()
-    assert [3, 2, 1] == table["most_in_flight"].tolist()
