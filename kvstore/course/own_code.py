@@ -6,16 +6,12 @@
 import functools
 import inspect
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from matplotlib.axes import Axes
-
-from kvstore import numbers
 from kvstore.client.strategies import Strategy, supports
 from kvstore.course import checks, rendering
-from kvstore.course.views import style
 from kvstore.measure import Run
 
 T = TypeVar("T")
@@ -100,29 +96,3 @@ def explained(answer: Callable[..., Any]) -> Iterator[None]:
             f"your `{answer.__name__}` passed its check and failed under load:"
             f" {type(error).__name__}{where}: {error}"
         ) from None
-
-
-MARKS: Final = {
-    "yours": ("D", style.ORANGE),
-    "ours": ("o", style.MEASURED),
-    "published": ("s", style.INK),
-}
-"""Dot and colour of each mark."""
-
-
-def draw_marks(marks: Mapping[str, float], bound: float | None = None) -> Axes:
-    """Draw throughputs by whose they are, from 0; the bound is a line."""
-    most = max([*marks.values(), bound or 0])
-    with style.canvas(height_in=1.2 + 0.5 * len(marks), rows=marks) as ax:
-        for row, (name, per_s) in enumerate(marks.items()):
-            dot, colour = MARKS[name]
-            ax.plot([per_s], [row], dot, color=colour)
-            beside, side = (-10, "right") if per_s > most / 2 else (10, "left")
-            ax.annotate(
-                numbers.number(per_s), (per_s, row), (beside, 0), textcoords="offset points",
-                ha=side, va="center", fontsize=style.TEXT_PT,
-            )  # fmt: skip
-        if bound is not None:
-            ax.axvline(bound, color=style.PREDICTED, linestyle="--", label="bound")
-        ax.set(xlabel="throughput, X (operations/s)", xlim=(0, 1.1 * most))
-    return ax

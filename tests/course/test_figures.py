@@ -23,7 +23,7 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from kvstore.course import alt_text, machine, own_code, views
+from kvstore.course import alt_text, machine, views
 from kvstore.course.experiments import published_benchmarks
 from kvstore.course.lessons.lesson_00 import first_climb
 from kvstore.course.lessons.lesson_02 import figures as lesson_02
@@ -154,8 +154,6 @@ ROWS = [
         "student": ["a", "b", "a"], "question": ["01.mix"] * 3, "attempt": [1, 1, 2],
         "predicted": [2.0, 4.0, 9.0], "measured": [1.0, 1.0, 1.0]})),
      "a student: 2 dots at (2, -0.125), (4, 0.125)", "median of the class: 1 dot at (3, 0)"),
-    (partial(own_code.draw_marks, {"yours": 20.0, "ours": 25.0, "published": 16.0}, 30.0),
-     "yours, ours, published", "bound: an upright line at 30"),
     (partial(first_climb.draw, {"one": 20.0, "many": 2_000.0}, 300.0), "300"),
     (partial(machine.draw_path, run_of([(0.0, 0.016, "retrieve", "OK", TIMES)])),
      "1 bar, long 2; 1 bar, long 1; 1 bar, long 2; 1 bar, long 10; 1 bar, long 1"),

@@ -72,26 +72,6 @@ def goodput_by_offered(
     return ax
 
 
-def memory_in_burst_table(runs: Mapping[str, Run]) -> pd.DataFrame:
-    """Return how much the server's memory grew in each run, its threads, and how calls ended."""
-    rows = []
-    for name, run in runs.items():
-        held_bytes = run.samples["server_rss_bytes"]
-        rows.append(
-            {
-                "server": name,
-                "memory grew by (MB)": (held_bytes.max() - held_bytes.iloc[0]) / MB,
-                "most threads": run.samples["server_threads"].max(),
-                "answered after (s)": run.window_s,
-                "OK (calls)": run.operations_ok,
-                "refused (calls)": run.issued - run.operations_ok,
-            }
-        )
-    table = rounded(by_row(rows, "server"))
-    counts = ["most threads", "OK (calls)", "refused (calls)"]
-    return table.astype(dict.fromkeys(counts, int))
-
-
 def memory_in_burst(runs: Mapping[str, Run]) -> Axes:
     """Draw how much the server's memory has grown, over time, as dots for each run."""
     most_mb = 1.0
