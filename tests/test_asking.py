@@ -191,11 +191,12 @@ class TestPage:
 
 
 @pytest.mark.slow
-def test_the_file_has_no_dead_link_and_for_students_no_solution(file):
+def test_the_file_leads_nowhere_else_and_has_for_students_no_solution(file):
     text = file.read_text("utf-8")
     assert list(website.broken_links(file.parent)) == []
     assert "Read lesson 04." in re.sub("<[^>]*>", "", text)
     assert "One way to solve" not in text
+    assert "You write this function in JupyterLab" in text
 
 
 def test_sentences_that_need_a_kernel_are_left_out():
