@@ -67,10 +67,8 @@ def server():
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    """A server that does not answer within a second never will."""
-    impatient(monkeypatch)
+    """A server that does not answer a request for its status within a second never will."""
     monkeypatch.setattr(monitor, "ANSWER_S", 1.0)
-    monkeypatch.setattr("kvstore.client.channel.HANDSHAKE_S", 1.0)
 
 
 def once(harm: Callable[[], object]) -> Callable[[Any], None]:
@@ -86,7 +84,7 @@ def once(harm: Callable[[], object]) -> Callable[[Any], None]:
 
 def run_of(strategy: Any, address: str, **options: Any) -> tuple[Any, str]:
     """Make a run, whole or failed; return it and what it says of itself."""
-    options = {"in_flight": 4, "deadline_s": 0.5, "sample_interval_s": 0.02, **options}
+    options = {"in_flight": 4, "deadline_s": 1.0, "sample_interval_s": 0.02, **options}
     try:
         run, text = load.run(strategy, address, SMALL, **options), ""
     except RunFailed as failed:
@@ -153,7 +151,9 @@ def hostile(client: Any, answer: bytes | None) -> bool:
         (blocking, b"HTTP/1.1 400\r\n"),
     ],
 )
-def test_what_is_no_server_is_not_reached(strategy, answer):
+def test_what_is_no_server_is_not_reached(strategy, answer, monkeypatch):
+    impatient(monkeypatch)
+    monkeypatch.setattr("kvstore.client.channel.HANDSHAKE_S", 1.0)
     with nothing_left(), relaying("127.0.0.1:1") as relay:
         relay.on_accept = lambda client: hostile(client, answer)
         with pytest.raises(ServerNotReached, match="no server answers at"):
