@@ -100,13 +100,6 @@ class TestPage:
         assert words == "you 40 calls/s, the model 25 calls/s, measured 20 calls/s"
         assert not seen(page, "All is said.")
 
-    def test_a_known_mistake_is_named(self, page):
-        wrong, why = questions.registered("03.global_lock").mistakes[0]
-        commit(page, "03.global_lock", f"{wrong}")
-        commit(page, "03.global_wait", "4")
-        words = page.locator(".rpc-compared").first.inner_text()
-        assert re.sub("[*`]", "", why)[1:] in words
-
     def test_an_interval_is_a_prediction_too(self, page, tmp_path):
         commit(page, "03.global_lock", "15 to 1,500")
         commit(page, "03.global_wait", "4")
@@ -116,13 +109,20 @@ class TestPage:
         saved.value.save_as(tmp_path / "ada.json")
         tables, problems = collect.merged([tmp_path / "ada.json"])
         assert problems == []
-        assert tables["predictions"][["low", "high"]].dropna().values.tolist() == [[15, 1500]]
+        assert tables["intervals"][["low", "high"]].values.tolist() == [[15, 1500]]
 
     def test_no_number_opens_nothing(self, page):
         for text in ("", "many", "-1", "0", "20 to 10", "a to b"):
             commit(page, "03.global_lock", text)
             assert seen(page, "number above 0")
         assert not seen(page, "The lock is the reason.")
+
+    def test_a_known_mistake_is_named(self, page):
+        wrong, why = questions.registered("03.global_lock").mistakes[0]
+        commit(page, "03.global_lock", f"{wrong}")
+        commit(page, "03.global_wait", "4")
+        words = page.locator(".rpc-compared").first.inner_text()
+        assert re.sub("[*`]", "", why)[1:] in words
 
     def test_a_curve_is_drawn_and_the_numbers_are_saved_for_the_teacher(self, page, tmp_path):
         commit(page, "03.global_lock", "2,450")
@@ -222,11 +222,29 @@ def test_no_lesson_asks_on_its_page_for_what_a_page_cannot_do():
                 assert found is None, (lesson.stem, cell.id, found)
 
 
+def test_a_text_that_asks_for_nothing_stays_as_it_is():
+    for lesson in run_notebooks.lessons_in():
+        for cell in nbformat.read(lesson, as_version=4).cells:
+            if cell.cell_type == "markdown" and not asking._NEEDS_A_KERNEL.search(cell.source):
+                assert asking.readable(cell.source) == cell.source.strip("\n")
+
+
+def test_each_vote_of_a_lesson_is_asked():
+    for lesson in run_notebooks.lessons_in():
+        notebook = nbformat.read(lesson, as_version=4)
+        for cell in notebook.cells:
+            calls = re.findall(
+                r"^\s*predict\(", cell.source if cell.cell_type == "code" else "", re.M
+            )
+            assert len(asking.called(cell, "predict")) == len(calls), (lesson.stem, cell.id)
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "",
         "[]",
+        "{}",
         json.dumps({**answers.FORM, "answers": 2, "predictions": {}, "choices": {}}),
         json.dumps(
             {**answers.FORM, "predictions": {"x": {"value": -1, "unit": "s"}}, "choices": {}}
@@ -257,8 +275,7 @@ def test_answers_to_questions_that_the_course_no_longer_has_are_kept(tmp_path):
 def test_every_lesson_becomes_a_page_that_asks_all_its_votes():
     for lesson in run_notebooks.lessons_in():
         made = nbformat.read(lesson, as_version=4)
-        code = "\n".join(each.source for each in made.cells if each.cell_type == "code")
-        votes = re.findall(r'^\s*(?:\w+ = )?predict\(\s*"([^"]+)"', code, re.MULTILINE)
+        votes = list(asking.identifiers(made))
         asking.asks_first(made)
         asked = [
             json.loads(html.unescape(each))["id"]

@@ -1,4 +1,4 @@
-"""What a teacher does with a class: editions, the class's progress, a colour-blind eye."""
+"""What a teacher does with a class: editions, the class's progress, Binder, a colour-blind eye."""
 
 import ast
 import itertools
@@ -22,6 +22,9 @@ from kvstore.course.views import calibration, style
 from tools import build, collect, edition, marks, run_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+# ---- editions ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +85,22 @@ def test_students_see_every_source_that_a_lesson_shows(students, tmp_path):
     assert 0 == done.returncode
 
 
+def test_what_the_readme_of_students_says_works_there(students):
+    text = (students / "README.md").read_text("utf-8")
+
+    commands = (students / "docs" / "commands.md").read_text("utf-8")
+    assert not re.search(r"course\.py (test|check)", text + commands)
+    (command,) = re.findall(r"^python3 course.py (run --fast .*)$", text, re.MULTILINE)
+    assert run_notebooks.chosen(command.split()[2:], students / "notebooks")
+    dead = [
+        (page.name, target)
+        for page in students.rglob("*.md")
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text("utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert dead == []
+
+
 def test_teachers_get_notes_solutions_and_outputs(tmp_path, monkeypatch):
     (lesson,) = run_notebooks.chosen(["03_bounded"])
     notebook = run_notebooks.nbformat.read(lesson, as_version=4)
@@ -97,6 +116,9 @@ def test_teachers_get_notes_solutions_and_outputs(tmp_path, monkeypatch):
     assert (tmp_path / "teacher" / "tests").is_dir()
     with zipfile.ZipFile(tmp_path / "teacher.zip") as archive:
         assert "teacher/course.py" in archive.namelist()
+
+
+# ---- the class's progress ------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -169,12 +191,10 @@ def with_odd_bytes(file):
 @pytest.mark.parametrize(
     "damage",
     [
-        cut_off,
-        with_odd_bytes,
-        another_program,
+        cut_off, with_odd_bytes, Path.unlink, another_program,
         lambda file: file.write_text("a text"),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_merged(
     damage, tmp_path, hand_ins, capsys, no_own_backend
 ):
@@ -186,14 +206,18 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_merged(
     assert set(pd.read_csv(tmp_path / "out" / "lessons.csv")["student"]) == {"ben", "eva"}
 
 
+def with_what_is_unknown(file):
+    with closing(sqlite3.connect(file)) as made:
+        made.execute("ALTER TABLE questions ADD COLUMN confidence TEXT")
+        made.execute("CREATE TABLE later (x TEXT)")
+
+
 def students_in(tmp_path):
     return [*dict.fromkeys(pd.read_csv(tmp_path / "out" / "lessons.csv")["student"])]
 
 
 def test_the_file_of_a_later_edition_is_read(tmp_path, hand_ins, capsys, no_own_backend):
-    with closing(sqlite3.connect(hand_ins[0])) as made:
-        made.execute("ALTER TABLE questions ADD COLUMN confidence TEXT")
-        made.execute("CREATE TABLE later (x TEXT)")
+    with_what_is_unknown(hand_ins[0])
 
     assert collect.main(["--out", str(tmp_path / "out"), *map(str, hand_ins)]) == 0
 
@@ -242,9 +266,10 @@ def test_equal_files_count_once_and_equal_names_are_told_apart(
     assert {"share (home1)", "share (home2)"} < set(made)
 
 
-def test_an_interval_stands_beside_its_prediction(
+def test_the_coverage_of_each_student_is_counted(
     tmp_path, hand_ins, monkeypatch, capsys, no_own_backend
 ):
+    """Of what was measured, first attempts only."""
     monkeypatch.setenv(progress.VARIABLE, str(hand_ins[0]))
     for question, low, high, measured in (
         ("01.mix", 20, 40, 23),
@@ -260,11 +285,9 @@ def test_an_interval_stands_beside_its_prediction(
 
     assert collect.main(["--out", str(tmp_path / "out"), *map(str, hand_ins)]) == 0
 
-    made = pd.read_csv(tmp_path / "out" / "predictions.csv").dropna(subset="low")
-    assert set(made["student"]) == {"ada"}
-    first = made[made["attempt"] == 1].set_index("question")
-    assert dict(first["held"].dropna()) == {"01.mix": True, "03.per_key": False}
-    assert len(made) == 4
+    (row,) = pd.read_csv(tmp_path / "out" / "coverage.csv").to_dict("records")
+    assert row == {"student": "ada", "held": 1, "intervals": 2, "share": 0.5, "width": 2.0}
+    assert len(pd.read_csv(tmp_path / "out" / "intervals.csv")) == 4
 
 
 def test_a_quiz_is_judged_by_its_choices_and_a_contradiction_is_named(
@@ -288,6 +311,8 @@ def no_own_backend():
     yield
     plt.close("all")
 
+
+# ---- colours -------------------------------------------------------------------------------------
 
 SIMULATED = {
     "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
@@ -326,3 +351,16 @@ def test_colour_blind_readers_can_distinguish_colours_or_their_form(group):
         for (one, form), (other, other_form) in itertools.combinations(TOGETHER[group], 2):
             apart = float(np.linalg.norm(lab(one, matrix) - lab(other, matrix)))
             assert apart > 10 or form != other_form, f"{eye}: {one} and {other}, {apart:.1f}"
+
+
+# ---- elsewhere -----------------------------------------------------------------------------------
+
+
+def test_binder_installs_what_was_tested():
+    constraints, course = (ROOT / ".binder" / "requirements.txt").read_text().split("\n")[:2]
+
+    assert course == "-e .[course]", (
+        "pip takes it from the folder in which Binder installs: the root"
+    )
+    where = ROOT / ".binder" / constraints.removeprefix("-c ")  # from the folder of this file
+    assert where.samefile(ROOT / "constraints.txt")

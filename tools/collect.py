@@ -5,13 +5,13 @@ for its reader (`.json`), renamed after the student; a folder stands for all tha
 is the file of a class that voted, with all its students: the attempt is the round of a vote, and
 measured is what the teacher showed. A file that cannot be read ends nothing: a line names it.
 
-Written are `lessons.csv` (one row for each student and lesson), `predictions.csv` (also with the
-interval, and whether it held), `curves.csv` (one row for each point of a curve), `quizzes.csv` and
-`predictions.png`: what the class predicted, divided by what was measured.
+Written are `lessons.csv` (one row for each student and lesson), `predictions.csv`, `curves.csv`
+(one row for each point of a curve), `quizzes.csv`, `intervals.csv`, `coverage.csv` (how many of a
+student's intervals held) and `predictions.png`: what the class predicted, divided by what was
+measured.
 """
 
 import argparse
-import glob
 import os
 import shutil
 import sqlite3
@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 
 from kvstore.classroom.store import ClassFileError, handed_in, is_class
@@ -42,19 +43,22 @@ def student_of(file: Path) -> str:
     return file.parent.name if file.stem == "progress" else file.stem
 
 
-def files_of(arguments: Sequence[Path]) -> list[Path]:
+def found(given: Sequence[Path]) -> list[Path]:
     """Return the files: those of a folder and of a pattern too, which some shells pass as it is.
 
     What is not there is returned as it was given.
     """
     files: list[Path] = []
-    for each in arguments:
+    for each in given:
         if each.is_dir():
-            files += sorted([*each.rglob("*.sqlite3"), *each.rglob("*.json")]) or [each]
+            inside = sorted([*each.rglob("*.sqlite3"), *each.rglob("*.json")])
+            files += inside or [each]
         elif each.exists():
             files.append(each)
         else:
-            files += sorted(map(Path, glob.glob(str(each)))) or [each]
+            root = Path(each.anchor)
+            pattern = each.relative_to(root) if each.anchor else each
+            files += sorted(root.glob(str(pattern))) or [each]
     return list(dict.fromkeys(files))
 
 
@@ -139,91 +143,97 @@ def read(file: Path) -> Student:
         )
 
 
-COLUMNS: Final = {
-    "lessons": ["student", "lesson"],
-    "predictions": [
-        *("student", "question", "attempt", "predicted", "measured", "unit"),
-        *("low", "high", "held"),
-    ],
-    "curves": ["student", "question", "attempt", "x", "predicted", "measured"],
-    "quizzes": ["student", "question", "choice", "right"],
-}
-"""The tables, and the columns that each has without a row, too."""
-Rows = dict[str, list[dict[Hashable, Any]]]
-
-
-def merged(files: Sequence[Path]) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """Return the tables of all students by name, and the problems.
+def merged(
+    files: Sequence[Path],
+) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """Return the lessons, predictions, curves and quizzes of all students, and the problems.
 
     A problem names a file that holds no progress, is damaged, or holds the work of another file:
     nothing of it is in the tables. So does a file whose record of its quizzes contradicts it.
     """
-    rows: Rows = {name: [] for name in COLUMNS}
-    problems = []
-    earlier: dict[Hashable, Path] = {}
+    lessons, predictions, points, choices, problems = [], [], [], [], []
+    intervals: list[tuple[Any, ...]] = []
+    seen: dict[Hashable, Path] = {}
     for name, file in zip(students(files), files, strict=True):
         try:
-            if is_class(file):
-                _add_votes(rows, file)
-                continue
-            student = read(file)
+            votes = handed_in(file) if is_class(file) else None
+            of_this = read(file) if votes is None else None
         except (OSError, ValueError, ClassFileError) as problem:
             problems.append(f"left out: {problem}")
             continue
-        if student.work and (twin := earlier.setdefault(student.work, file)) is not file:
+        if of_this is None:
+            predictions += [
+                (vote.student, vote.question_id, vote.round, vote.value, vote.measured, vote.unit)
+                for vote in votes or ()
+                if vote.choice is None
+            ]
+            choices += [
+                (vote.student, vote.question_id, vote.choice) for vote in votes or () if vote.choice
+            ]
+            continue
+        if of_this.work and (twin := seen.setdefault(of_this.work, file)) is not file:
             problems.append(f"left out: {file} holds the same predictions, made at once, as {twin}")
             continue
-        judged, wrong = _judged_again(student)
+        judged, wrong = _judged_again(of_this)
         problems += [f"{file}: {each}" for each in wrong]
-        rows["lessons"] += [
-            {"student": name, **row} for row in judged.reset_index().to_dict("records")
+        lessons += [{"student": name, **row} for row in judged.reset_index().to_dict("records")]
+        predictions += [
+            (name, made.question_id, made.attempt, made.value, made.measured, made.unit)
+            for made in of_this.questions
         ]
-        _add_progress(rows, name, student)
+        points += [
+            (name, made.question_id, made.attempt, *point)
+            for made, curve in of_this.curves.items()
+            for point in curve
+        ]
+        choices += [(name, *each) for each in of_this.choices.items()]
+        intervals += [
+            (name, *each, each.held if each.measured is not None else None)
+            for each in of_this.intervals
+        ]
+    table = pd.DataFrame(choices, columns=["student", "question", "choice"])
+    table["right"] = [_is_right(*each) for each in zip(table.question, table.choice, strict=True)]
+    columns = ["student", "question", "attempt", "predicted", "measured", "unit"]
+    of_curve = ["student", "question", "attempt", "x", "predicted", "measured"]
     return {
-        name: pd.DataFrame(rows[name], columns=None if rows[name] else columns)
-        for name, columns in COLUMNS.items()
+        "lessons": pd.DataFrame(lessons),
+        "predictions": pd.DataFrame(predictions, columns=columns),
+        "curves": pd.DataFrame(points, columns=of_curve),
+        "quizzes": table,
+        "intervals": (sure := pd.DataFrame(intervals, columns=OF_AN_INTERVAL)),
+        "coverage": coverage(sure),
     }, problems
 
 
-def _row(table: str, *values: object) -> dict[Hashable, Any]:
-    return dict(zip(COLUMNS[table], values, strict=True))
+OF_AN_INTERVAL: Final = ["student", "question", "attempt", "low", "high", "measured", "held"]
 
 
-def _add_votes(rows: Rows, file: Path) -> None:
-    """Add the votes of a class: the attempt is the round."""
-    for vote in handed_in(file):
-        asked = (vote.student, vote.question_id)
-        if vote.choice:
-            rows["quizzes"].append(
-                _row("quizzes", *asked, vote.choice, _is_right(*asked[1:], vote.choice))
-            )
-        else:
-            made = (vote.round, vote.value, vote.measured, vote.unit)
-            rows["predictions"].append(_row("predictions", *asked, *made, None, None, None))
+def coverage(intervals: pd.DataFrame) -> pd.DataFrame:
+    """Return for each student how many first intervals held, of how many, and how wide they were.
+
+    `share` is what 90 % stands for; `width` is the upper end over the lower one, as a mean.
+    """
+    done = intervals[(intervals["attempt"] == 1) & intervals["held"].notna()]
+    rows = [
+        {
+            "student": student,
+            "held": int(of_one["held"].sum()),
+            "intervals": len(of_one),
+            "share": round(float(of_one["held"].astype(float).mean()), 3),
+            "width": round(float(np.exp(np.log(of_one["high"] / of_one["low"]).mean())), 3),
+        }
+        for student, of_one in done.groupby("student", sort=False)
+    ]
+    return pd.DataFrame(rows, columns=["student", "held", "intervals", "share", "width"])
 
 
-def _add_progress(rows: Rows, name: str, student: Student) -> None:
-    """Add the predictions, curves and choices of one student."""
-    sure = {(each.question_id, each.attempt): each for each in student.intervals}
-    for made in student.questions:
-        asked = (name, made.question_id, made.attempt)
-        interval = sure.get(asked[1:])
-        ends = (interval.low, interval.high) if interval else (None, None)
-        held = interval.held if interval and interval.measured is not None else None
-        values = (made.value, made.measured, made.unit, *ends, held)
-        rows["predictions"].append(_row("predictions", *asked, *values))
-        rows["curves"] += [_row("curves", *asked, *point) for point in student.curves[made]]
-    for question, choice in student.choices.items():
-        rows["quizzes"].append(_row("quizzes", name, question, choice, _is_right(question, choice)))
-
-
-def _judged_again(student: Student) -> tuple[pd.DataFrame, list[str]]:
+def _judged_again(of_this: Student) -> tuple[pd.DataFrame, list[str]]:
     """Return the lessons with the quizzes judged by their choices, and what the file says else."""
-    lessons, wrong = student.lessons.copy(), []
+    lessons, wrong = of_this.lessons.copy(), []
     for lesson in lessons.index:
         made = [
             _is_right(*each)
-            for each in student.choices.items()
+            for each in of_this.choices.items()
             if progress.lesson_of(each[0]) == lesson
         ]
         if not made:
@@ -250,7 +260,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, default=OUT, help="where to (default: build/class)")
     parser.add_argument("files", nargs="+", type=Path, help="files of progress, folders, patterns")
     options = parser.parse_args(arguments)
-    tables, problems = merged(files_of(options.files))
+    tables, problems = merged(found(options.files))
     options.out.mkdir(parents=True, exist_ok=True)
     lessons, predictions = tables["lessons"], tables["predictions"]
     for name, table in tables.items():
