@@ -20,18 +20,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks import bare, page, redis
+from benchmarks import bare, ghz, page, redis
 from benchmarks.turns import Rounds, Turn, in_turns, median, ratios
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.fleet import available
 from kvstore.client.strategies import Strategy
-from kvstore.course.lessons.lesson_06.external_clients import (
-    KEY,
-    METHOD,
-    counted,
-    ghz,
-    path_of,
-)
 from kvstore.measure import cores, describe_host
 from kvstore.server import Server, serving
 from kvstore.server.launch import go_is_installed, serving_go
@@ -98,7 +91,7 @@ def rows(rounds: Rounds) -> list[dict[str, str]]:
 
 def _conditions(rounds: int, seconds: float) -> list[str]:
     installed = {
-        "ghz": path_of("ghz") is not None,
+        "ghz": ghz.path() is not None,
         "go": go_is_installed(),
         "redis-benchmark": redis.name() is not None,
     }
@@ -127,13 +120,13 @@ def _cases(stack: ExitStack, seconds: float) -> Iterator[Case]:
             bare.run, bare.Shape(strategies.tasks, 100), server.address, seconds
         ),
     }
-    if path_of("ghz"):
+    if ghz.path():
         unary["ghz x100"] = partial(_ghz, server, 100, seconds)
     if in_go is not None:
         unary["tasks x100, server in Go"] = partial(ours, in_go, strategies.tasks, in_flight=100)
     yield Case("Unary calls", unary)
 
-    if path_of("ghz"):
+    if ghz.path():
         fast, where = (server, "Python") if in_go is None else (in_go, "Go")
         for in_flight in (50, 100):
             beside: Clients = {
@@ -183,11 +176,11 @@ def _ours(server: Server, strategy: Strategy, *, seconds: float, **options: Any)
 def _ghz(server: Server, in_flight: int, seconds: float) -> Turn:
     before = os.times()
     requests = max(in_flight, round(8_000 * seconds))
-    done = ghz(server, streams=in_flight, requests=requests, timeout_s=60, proto=str(PROTO))
+    per_s = ghz.calls_per_s(server, in_flight=in_flight, requests=requests, proto=PROTO)
     after = os.times()  # of the program that has ended; the server runs on
     used_s = after.children_user - before.children_user
     used_s += after.children_system - before.children_system
-    return Turn(done.throughput_per_s, used_s / requests if os.name == "posix" else math.nan)
+    return Turn(per_s, used_s / requests if os.name == "posix" else math.nan)
 
 
 def _rpcload(server: Server, in_flight: int, seconds: float, *flags: str) -> Turn:
@@ -200,9 +193,9 @@ def rpcload(server: Server, in_flight: int, seconds: float, *flags: str) -> dict
 
     Raises `RuntimeError` if one was not OK.
     """
-    key = base64.b64encode(KEY).decode()
-    with counted(server):  # creates the key
-        command = [sys.executable, "-m", "kvstore.load_test", server.address, METHOD, *flags]
+    key = base64.b64encode(ghz.KEY).decode()
+    with ghz.with_key(server):
+        command = [sys.executable, "-m", "kvstore.load_test", server.address, ghz.METHOD, *flags]
         command += ["--json", json.dumps({"key": key}), f"--proto={PROTO}"]
         command += [f"--in-flight={in_flight}", f"--seconds={seconds}", "--output=json", "--quiet"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

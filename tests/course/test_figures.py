@@ -30,7 +30,6 @@ from kvstore.course.lessons.lesson_02 import figures as lesson_02
 from kvstore.course.lessons.lesson_02 import memory_experiment
 from kvstore.course.lessons.lesson_05 import batch_figures, batch_ladder, pipelining
 from kvstore.course.lessons.lesson_05 import figures as lesson_05
-from kvstore.course.lessons.lesson_06 import figures as lesson_06
 from kvstore.course.lessons.lesson_07 import figures as lesson_07
 from kvstore.course.lessons.lesson_09 import figures as lesson_09
 from kvstore.course.lessons.lesson_13 import figures as lesson_13
@@ -189,9 +188,6 @@ ROWS = [
      "window 2: 3 dots at (20, 0), (30, 2), (40, 3)", "t · window / D: a line"),
     (partial(lesson_05.stored_and_committed, COPY),
      "in order: 2 dots at (30, 1), (40, 3)", "early, waits: 1 dot at (20, 2)"),
-    (partial(lesson_06.side_by_side, {"1a": ONE, "1b": MANY}, {"1a": MANY, "1b": MANY},
-             name="ghz"),
-     "ours: 2 dots at (23.6, 0), (305, 1)", "ghz: 2 dots at (305, 0), (305, 1)", "× 12.9; × 1"),  # noqa: RUF001
     (partial(lesson_07.residence_in_climb, {"pool": climbed()}, {"pool": [Station("p", 0.05, 4)]}),
      "predicted, pool: a line from (0.0526, 50) to (1.5, 100)", "highest 50"),
     (partial(lesson_07.threads_in_climb, {"pool": climbed(), "loop": climbed()},

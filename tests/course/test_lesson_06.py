@@ -1,16 +1,15 @@
 """Lesson 06: what its exercises accept, and the models of its questions."""
 
 import dataclasses
-import math
 from contextlib import ExitStack
 
 import grpc
 import pytest
-from made_runs import closed_loop, run_of
+from made_runs import closed_loop
 
 from kvstore.course.experiments.several_servers import spread_over
 from kvstore.course.lessons.lesson_06 import exercises as lesson_06
-from kvstore.course.lessons.lesson_06 import figures, questions
+from kvstore.course.lessons.lesson_06 import questions
 from kvstore.measure.run import Cpu
 from kvstore.server import serving
 
@@ -75,57 +74,3 @@ def test_a_second_client_doubles_what_a_client_limits_until_the_cores_are_full()
     assert times(0.8, 0.1) == pytest.approx(2)
     assert times(0.8, 0.5) == pytest.approx(0.8 / 0.5)
     assert times(0.1, 0.8) == pytest.approx(1)
-
-
-# ---- two clients ---------------------------------------------------------------------------------
-
-
-def two_connections():
-    """Two calls on each of two connections; the last call of the second was refused."""
-    run = run_of(
-        [
-            (0.00, 0.01, "retrieve"),
-            (0.00, 0.03, "retrieve"),
-            (0.01, 0.02, "retrieve"),
-            (0.03, 0.04, "retrieve", "UNAVAILABLE"),
-        ],
-        in_flight=2,
-        window_s=0.1,
-    )
-    records = run.records.copy()
-    records["connection"] = [0, 0, 1, 1]  # in the order of their answers
-    return dataclasses.replace(run, records=records, connections=2, connect_s=(0.5, 0.7))
-
-
-def test_the_spread_by_hand():
-    assert [1.0, 9.0, 4.0, 3.0, 75.0] == pytest.approx(figures.spread([1.0, 3.0, 3.0, 9.0]))
-    assert all(math.isnan(cell) for cell in figures.spread([]))
-
-
-def test_a_run_in_the_form_of_h2loads_table():
-    table = figures.h2load_table(two_connections())
-
-    assert [10.0, 30.0] == list(table.loc["request (ms)", ["min", "max"]])
-    assert [500.0, 700.0, 600.0] == list(table.loc["connect (ms)", ["min", "max", "mean"]])
-    # The first connection sends at 0 and hears at 0.01; the second at 0 and at 0.03.
-    assert [510.0, 730.0] == list(table.loc["first byte (ms)", ["min", "max"]])
-    assert [10.0, 20.0] == list(table.loc["calls/s of a connection", ["min", "max"]])
-
-
-def test_two_clients_stand_side_by_side():
-    mine = two_connections()
-    table = figures.side_by_side_table(
-        {"1b": mine}, {"1b": dataclasses.replace(mine, window_s=0.05)}
-    )
-
-    assert [2, 30.0, 60.0, 0.5] == list(
-        table.loc[
-            "1b",
-            [
-                "connections, counted",
-                "ours (operations/s)",
-                "h2load (operations/s)",
-                "ours ÷ h2load",
-            ],
-        ]
-    )
