@@ -28,7 +28,7 @@ from kvstore.course.experiments import published_benchmarks
 from kvstore.course.lessons.lesson_00 import first_climb
 from kvstore.course.lessons.lesson_02 import figures as lesson_02
 from kvstore.course.lessons.lesson_02 import memory_experiment
-from kvstore.course.lessons.lesson_05 import batch_figures, batch_ladder, pipelining
+from kvstore.course.lessons.lesson_05 import batch_figures, batch_ladder
 from kvstore.course.lessons.lesson_05 import figures as lesson_05
 from kvstore.course.lessons.lesson_07 import figures as lesson_07
 from kvstore.course.lessons.lesson_09 import figures as lesson_09
@@ -53,14 +53,6 @@ TIMES = StationTimes(pool_s=0.001, lock_s=0.002, disk_s=0.010, rest_s=0.001)
 COST = batch_ladder.Cost(0.0001, 2e-6)
 SAMPLES = [Sample(at_s, 2, 0, 0, 1e8 + 1e8 * at_s, 5e7, 1, 1) for at_s in (0.2, 0.3, 1.3)]
 IN_BATCHES = {1: closed_loop(2, 100.0, operations=1), 32: closed_loop(2, 1600.0, operations=32)}
-COPY = pipelining.Replication(
-    2,
-    3,
-    pd.DataFrame({"index": [2, 1, 3], "acked_s": [0.02, 0.03, 0.04], "commit_index": [0, 2, 3]}),
-    3,
-    0,
-    "",
-)
 KILLED = Failover(1.0, 0.1, 100.0, 0.3, (0.35,), (0.1, 0.2, 0.3, 1.5), 0, {}, 1)
 
 
@@ -182,12 +174,6 @@ ROWS = [
     (partial(lesson_05.staircase_and_slab, {"one": overtaken(), "two": overtaken()}, most=4,
              until_s=0.05),
      "Part 1:", "elapsed (s), 0 to 0.05"),
-    (partial(lesson_05.both_orders, overtaken()), "wait with replies in order"),
-    (partial(lesson_05.reply_order, overtaken()), "(2, 1), (3, 2)"),
-    (partial(lesson_05.commit_over_time, [COPY], 0.002),
-     "window 2: 3 dots at (20, 0), (30, 2), (40, 3)", "t · window / D: a line"),
-    (partial(lesson_05.stored_and_committed, COPY),
-     "in order: 2 dots at (30, 1), (40, 3)", "early, waits: 1 dot at (20, 2)"),
     (partial(lesson_07.residence_in_climb, {"pool": climbed()}, {"pool": [Station("p", 0.05, 4)]}),
      "predicted, pool: a line from (0.0526, 50) to (1.5, 100)", "highest 50"),
     (partial(lesson_07.threads_in_climb, {"pool": climbed(), "loop": climbed()},

@@ -75,6 +75,7 @@ IN_ORDER_REPLIES = Exercise(
         "That is the running maximum of `done_s`. Pandas has it: `cummax()`.",
     ),
     reference=in_order,
+    kept="laws.in_order",
     judge=Drawn(
         in_order,
         _drawn_calls(),
@@ -178,6 +179,7 @@ COMMIT_INDEX = Exercise(
         "After each acknowledgement: `while index + 1 in seen: index += 1`, not `if`.",
     ),
     reference=commit_indices,
+    kept="laws.commit_indices",
     judge=Drawn(
         commit_indices,
         _drawn_entries(),

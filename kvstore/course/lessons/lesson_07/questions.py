@@ -5,42 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvstore.client import pacing
-from kvstore.course.lessons.lesson_07.search import Parts
 from kvstore.course.questions import CALLS, Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.measure import Run, during
 from kvstore.measure.parts import During
 from kvstore.model import Prediction, Station, bounds
-from kvstore.numbers import seconds
-
-
-def on_the_loop(parts: Parts) -> Prediction:
-    """Return X in calls/s if every search keeps the one thread of the event loop."""
-    return Prediction(
-        1 / parts.search_s,
-        "calls/s",
-        f"a search keeps the thread for {seconds(parts.search_s)}: 1 / D",
-        "event loop",
-    )
-
-
-def with_connections(parts: Parts, connections: int) -> Prediction:
-    """Return X in calls/s with a thread for each call: c / D, or what all cores can do."""
-    of_connections = connections / parts.search_s
-    of_cores = parts.cores / (parts.search_s + parts.call_s)
-    if of_connections < of_cores:
-        reason = f"{connections} at once, {seconds(parts.search_s)} of CPU time each: c / D"
-        return Prediction(of_connections, "calls/s", reason, "connections")
-    reason = (
-        f"{parts.cores} cores for {seconds(parts.search_s)} of search and"
-        f" {seconds(parts.call_s)} of the call: cores / (D + D_call)"
-    )
-    return Prediction(of_cores, "calls/s", reason, "cores")
-
-
-def in_python(parts: Parts) -> Prediction:
-    """Return X in calls/s if a search keeps the interpreter lock to its end."""
-    reason = f"one thread at a time runs Python, {seconds(parts.python_s)} each: 1 / D"
-    return Prediction(1 / parts.python_s, "calls/s", reason, "interpreter")
 
 
 def waiting_for(back: Any, run: Run) -> list[Station]:
@@ -111,17 +79,15 @@ PREDICTIONS = (
         "Each call blocks a thread of `asyncio.to_thread` for 20 ms: how many calls per second?",
         CALLS,
     ),
-    PredictionQuestion(
-        "07.search_loop",
-        "An event loop, 16 searches in flight: how many calls per second?",
-        measured=lambda run, parts: run.answered_per_s,
-        model=lambda run, parts: on_the_loop(parts),
+    computed(
+        "07.search_python",
+        "Eight threads, a search in Python: how many times the throughput of one?",
+        "times",
     ),
-    PredictionQuestion(
-        "07.search_threads",
-        "16 threads with a connection each, 16 searches in flight: how many calls per second?",
-        measured=lambda run, parts: run.answered_per_s,
-        model=lambda run, parts: with_connections(parts, 16),
+    computed(
+        "07.search_sqlite",
+        "Eight threads, a search in SQLite: how many times the throughput of one?",
+        "times",
     ),
 )
 

@@ -22,6 +22,24 @@ def seconds_until_full(ceiling_mb, base_mb, kb_per_call, sent_per_s, answered_pe
 
 
 # The course's version: yours takes its place when it has passed its check.
+def in_order(calls):
+    """Return when each reply leaves, if none may leave before the replies to earlier requests."""
+    return list(calls["done_s"].cummax())
+
+
+# The course's version: yours takes its place when it has passed its check.
+def commit_indices(acknowledged):
+    """Return after each acknowledgement the highest index up to which no entry is missing."""
+    known, index, over_time = set(), 0, []
+    for entry in acknowledged:
+        known.add(entry)
+        while index + 1 in known:
+            index += 1
+        over_time.append(index)
+    return over_time
+
+
+# The course's version: yours takes its place when it has passed its check.
 def response_times(arrivals_s, work_s, workers=1):
     """Return each call's seconds from its arrival to its end: first come, first served."""
     free_s = [0.0] * workers
