@@ -2,7 +2,6 @@
 
     bounds        predictions with their reasons; bounds of a closed loop, the knee N*, and its
                   exact mean values with exponential service times (MVA)
-    simulate      a closed loop or an open loop, simulated call by call
     waiting       arrival rates below capacity: mean residence times
     overload      arrival rates above capacity: goodput, bursts, shedding, retries, memory
     tail_latency  servers that stall or die, and the slowest of several replies
@@ -13,7 +12,7 @@ The models import no client and no measurement, so that they cannot be fitted to
 predict.
 """
 
-from kvstore.model import batching, bounds, overload, scaling, simulate, tail_latency, waiting
+from kvstore.model import batching, bounds, overload, scaling, tail_latency, waiting
 from kvstore.model.bounds import Prediction, Station, service_time_s
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "overload",
     "scaling",
     "service_time_s",
-    "simulate",
     "tail_latency",
     "waiting",
 ]

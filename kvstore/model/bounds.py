@@ -234,7 +234,7 @@ def calls(joins_s: Sequence[float], stations: Sequence[Station], until_s: float)
 #
 # Source: M. Reiser and S. S. Lavenberg, Journal of the ACM 27 (1980). An arriving call finds at
 # each station, on average, the calls of the same loop with one caller fewer. MVA is exact for
-# exponential service times. With constant ones calls queue less: use `simulate`.
+# exponential service times. With constant ones calls queue less.
 #
 # MVA differs from the bounds around the knee, if calls queue at stations with similar demands: by a
 # quarter for two equal stations and four callers. Far from the knee, or with one queue, both agree.

@@ -2,7 +2,7 @@
 
 Fluid approximations: calls are treated as a flow with an arrival rate lambda and a capacity X,
 both in calls per second. The formulas follow from counting what enters and leaves the queue, and
-from Little's law. `open_loop` simulates the same server call by call.
+from Little's law.
 """
 
 import math

@@ -10,7 +10,6 @@ from kvstore.model import (
     bounds,
     overload,
     scaling,
-    simulate,
     waiting,
 )
 
@@ -50,8 +49,6 @@ REFUSED = [
     ),
     ("generators must be .* got 0", lambda: scaling.throughput(**{**UNARY, "generators": 0})),
     ("keys must be 1 or more, got 0", lambda: scaling.shares(0, 1.0)),
-    ("locking must be one of .*, got 'none'", lambda: simulate.Service(locking="none")),
-    ("add up to 0 s", lambda: simulate.Service(read_delay_s=0, write_delay_s=0)),
 ]
 
 

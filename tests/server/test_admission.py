@@ -2,15 +2,13 @@
 
 import threading
 import time
-from types import SimpleNamespace
 
-import grpc
 import pytest
 from running import HANG_S
 from stacks import calling
 
 from kvstore.server import serving
-from kvstore.server.admission import MeasuredPool, interceptors
+from kvstore.server.admission import MeasuredPool
 from kvstore.v1 import kvstore_pb2 as pb
 
 
@@ -66,19 +64,3 @@ def test_a_call_whose_caller_goes_is_finished_by_a_thread_and_given_up_by_a_loop
                 break
 
     assert ("OK" if stack == "threads" else "NOT_FOUND") == found
-
-
-@pytest.mark.slow
-def test_work_on_metadata_is_done_and_the_call_goes_on(own_server, stack, monkeypatch):
-    server = own_server(metadata_work=2)
-    with calling(server.address) as stub:
-        stub.Create(pb.CreateRequest(key=b"k", value=b"v"), metadata=(("tenant", "blue"),))
-        assert b"v" == stub.Retrieve(pb.RetrieveRequest(key=b"k")).value
-
-    texts = []
-    monkeypatch.setattr("kvstore.server.admission.as_text", lambda *call: texts.append(call))
-    (made,) = interceptors(server.settings)
-    details = SimpleNamespace(method="/x", invocation_metadata=(("tenant", "blue"),))
-    assert "the method" == made._chosen(details, "the method")
-    assert 2 * [("/x", (("tenant", "blue"),))] == texts
-    assert (stack == "asyncio") == isinstance(made, grpc.aio.ServerInterceptor)

@@ -50,7 +50,7 @@ ON_LOOP = {"use_asyncio": True}
         ("read_delay_s must .* got '10ms'", {"read_delay_s": "10ms"}),
         ("locking must be one of global, per_key, per_key_held, got 'row'", {"locking": "row"}),
         ("threads must be a whole number from 1 to 10000, got 0", {"threads": 0}),
-        ("default_limits must be True or False, got 1", {"default_limits": 1}),
+        ("newest_first must be True or False, got 1", {"newest_first": 1}),
         (r"stall_s must be .* got 2 of every 1\.0 seconds", {"stall_s": 2}),
         ("back_end_timeout_s must be above 0", {"back_end_timeout_s": 0}),
         (
