@@ -10,7 +10,6 @@
     live                       a run with a view of it while it lasts
     my_code                    the files that a learner keeps
     running                    `run`: a client and a server of the learner, measured
-    own_code                   the learner's code in the runs
     replays                    the calls of a run, moving through its stations
     explorer                   sliders for a law, and a button that measures
     views                      tables and figures of runs
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from kvstore.course.explorer import Slider, explore
     from kvstore.course.in_class import join, leave, open_class
     from kvstore.course.kernel import lesson
-    from kvstore.course.own_code import yours
     from kvstore.course.predictions import again, predict, quiz
     from kvstore.course.rendering import show_source
     from kvstore.course.replays import replay
@@ -84,7 +82,6 @@ __all__ = [
     "show_source",
     "solution",
     "views",
-    "yours",
 ]
 
 _HOME: Final = {
@@ -107,7 +104,6 @@ _HOME: Final = {
     "run": "running",
     "show_source": "rendering",
     "solution": "checks",
-    "yours": "own_code",
 }
 """The module of each name that is no module itself."""
 

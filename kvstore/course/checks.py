@@ -7,10 +7,6 @@ from kvstore.course import judging, my_code, progress, rendering
 from kvstore.course.exercises import Verdict, find, not_yet, solutions
 from kvstore.course.rendering import fenced
 
-_judged: Final[dict[str, tuple[Any, Verdict]]] = {}
-"""The last answer to each exercise in this kernel, and the verdict on it."""
-
-
 FROM_FILE: Final = object()
 """In place of an answer: the one in the learner's file."""
 
@@ -37,7 +33,6 @@ def check(exercise_id: str, answer: Any = FROM_FILE) -> Verdict:
     if verdict.passed and place:
         verdict = dataclasses.replace(verdict, message=f"{verdict.message} {_kept(place, answer)}")
     progress.record_answer(exercise_id, verdict.outcome, verdict.message)
-    _judged[exercise_id] = answer, verdict
     verdict._show()
     return verdict
 
@@ -47,15 +42,6 @@ def _kept(place: str, answer: Any) -> str:
         return my_code.keep(place, answer)
     except my_code.CannotKeep as error:
         return f"Not kept in my_code: {error}"
-
-
-def passed(exercise_id: str, answer: Any) -> bool:
-    """Return whether this very answer has passed its check in this kernel.
-
-    Raise LookupError for an unknown id.
-    """
-    checked, verdict = _judged.get(find(exercise_id).id, (None, None))
-    return checked is answer and verdict is not None and verdict.passed
 
 
 def marks(exercise_id: str, answer: Any, points: float) -> float:

@@ -33,7 +33,7 @@ PACKAGE: Final = "my_code"
 EARLIER: Final = "earlier"
 MARK: Final = "# The course's version: yours takes its place when it has passed its check.\n"
 """The comment above each part of a file that the learner has not written yet."""
-STUBS: Final = ("kvstore_pb2.py", "kvstore_pb2_grpc.py")
+STUBS: Final = ("kvstore_pb2.py", "kvstore_pb2_grpc.py", "etcd_pb2.py")
 GENERATED: Final = "kvstore.v1"
 """The package whose generated code the folder has a copy of."""
 

@@ -8,6 +8,7 @@ import math
 import random
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy as copied
@@ -23,7 +24,6 @@ from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import STRATEGIES, Supports
 from kvstore.client.workload import Workload
 from kvstore.course import live, mode, my_code
-from kvstore.course.own_code import YOUR, YourCodeFailed, explained
 from kvstore.measure import Run
 from kvstore.protocol import CREATE
 from kvstore.server import ServerDidNotStart, serving, serving_replicas
@@ -32,6 +32,8 @@ from kvstore.subprocesses import private_folder
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
+YOUR: Final = "your "
+"""How the name of a run begins that the learner's client made."""
 SENDS: Final = ("reads", "writes", "mix")
 """Kinds of traffic: retrieves of a few keys, updates of them, or all four kinds alike."""
 KEYS: Final = 8
@@ -44,6 +46,10 @@ _PACE: Final = Workload(mix={"retrieve": 1, "create": 1}, preload=0, value_bytes
 FULL: Final = grpc.StatusCode.RESOURCE_EXHAUSTED
 CREATE_S: Final = 30.0
 """The keys of such messages are created within this time."""
+
+
+class YourCodeFailed(RuntimeError):
+    """The learner's code raised an error in a run."""
 
 
 def run(
@@ -362,6 +368,20 @@ def strategy_of(
     # each task of a client begins an iteration of its own, so tasks can join one by one
     made.supports = Supports(limit=limited, joins=limited and inspect.iscoroutinefunction(client))
     return made  # type: ignore[no-any-return]
+
+
+@contextmanager
+def explained(client: Callable[..., Any]) -> Iterator[None]:
+    """Raise YourCodeFailed, with the line, for an error that the learner's code raises."""
+    try:
+        yield
+    except Exception as error:
+        lines = traceback.extract_tb(error.__traceback__)
+        at = [each.lineno for each in lines if each.filename == client.__code__.co_filename]
+        where = f" in line {at[-1]} of its cell" if at else ""
+        raise YourCodeFailed(
+            f"your `{client.__name__}` failed under load: {type(error).__name__}{where}: {error}"
+        ) from None
 
 
 _server: contextvars.ContextVar[int] = contextvars.ContextVar("server")

@@ -24,7 +24,6 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from kvstore.course import alt_text, machine, views
-from kvstore.course.experiments import published_benchmarks
 from kvstore.course.lessons.lesson_00 import first_climb
 from kvstore.course.lessons.lesson_02 import figures as lesson_02
 from kvstore.course.lessons.lesson_02 import memory_experiment
@@ -134,7 +133,6 @@ ROWS = [
      "lock: 1 bar, long 3,756", "Notes: 3,756; 3,800 ms"),
     (partial(views.plot_time_by_station, {"front": staircase(20, stations=True, back_end=True)}),
      "back end: 1 bar, long 40"),
-    (partial(published_benchmarks.plot_audit), "3 dots at (0.405, 0), (0.8, 1), (0.996, 2)"),
     (partial(calibration.plot_calibration, [
         Question("01.mix", value=25.0, measured=20.0, log_error=0.1),
         Question("01.reads", value=0.5, measured=1.0, log_error=0.3),

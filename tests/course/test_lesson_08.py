@@ -47,12 +47,6 @@ def test_the_model_is_that_of_a_long_run_and_says_how_far_short_ones_scatter(
     assert "50 calls" in found.reason
 
 
-def test_two_workers_are_the_formula_of_allen_and_cunneen():
-    found = registered("08.second_worker").model(0.02, None)
-
-    assert 0.02 * (1 + 2.5 * 0.16 / 0.84) == pytest.approx(found.value)
-
-
 def test_only_the_disk_time_varies():
     """A constant part of the service time makes its c² smaller."""
     whole, part = facts.law(0.8, 0.02, "two_point"), facts.law_ms(0.8, 0.0209, "two_point")

@@ -18,9 +18,6 @@ KILLED = Failover(
 )
 
 
-# ---- claims that can fail, and predictions -------------------------------------------------------
-
-
 def writes(count, commit_s, in_flight):
     """Writes that are committed one after the other while all of them are in flight."""
     return run_of([(0.0, commit_s * (n + 1), "create") for n in range(count)], in_flight=in_flight)
@@ -42,19 +39,12 @@ def test_a_gap_is_the_longest_time_without_an_answer_around_its_kill():
     assert pytest.approx((1.79 + 1.31) / 2) == gap.measured(KILLED)
 
 
-# ---- without etcd, and with it -------------------------------------------------------------------
-
-
-def test_without_etcd_the_lesson_says_how_to_install_it_and_shows_another_machine(
-    monkeypatch, capsys
-):
+def test_without_etcd_the_lesson_says_how_to_install_it(monkeypatch, capsys):
     monkeypatch.setattr("shutil.which", lambda _name: None)
     monkeypatch.setattr("kvstore.server.etcd_nodes.find_spec", lambda _name: None)
 
     assert not etcd_runs.is_installed()
-    said = capsys.readouterr().out
-    assert "apt install etcd-server" in said
-    assert "5602" in said or "5,602" in said  # puts/s with 32 in flight, there
+    assert "apt install etcd-server" in capsys.readouterr().out
     with pytest.raises(EtcdNotInstalled):
         etcd_runs.race(create_if_absent, clients=8, keys=50)
 

@@ -1,5 +1,6 @@
 """`run` with clients and servicers as learners write them."""
 
+import _thread
 import asyncio
 import importlib
 import sys
@@ -9,9 +10,11 @@ import time
 import cloudpickle
 import pytest
 
+from kvstore.client import load, monitor, workload
+from kvstore.client.errors import RunFailed, RunInterrupted
 from kvstore.course import my_code, running
-from kvstore.course.own_code import YourCodeFailed
 from kvstore.course.replays import replay
+from kvstore.course.running import YourCodeFailed
 from kvstore.server import serving
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
@@ -220,10 +223,43 @@ def test_a_client_of_a_cell_is_yours_and_its_error_has_a_line():
             stub.Retrieve(request)
             raise ValueError("one is enough")
 
-    with pytest.raises(Exception, match="one is enough") as caught:
+    with pytest.raises(RunFailed, match=r"your `mine` .* ValueError in line \d+.*one is") as caught:
         running.run(mine, {"read_delay_s": 0}, seconds=0.4)
     assert isinstance(caught.value.__cause__, YourCodeFailed)
     assert "your mine" in str(caught.value.run)
+
+
+def hangs(stub, requests, in_flight):
+    for request in requests:
+        stub.Retrieve(request)
+    threading.Event().wait()
+
+
+def hangs_at_once(stub, requests, in_flight):
+    threading.Event().wait()
+
+
+@pytest.mark.parametrize("client", [hangs, hangs_at_once], ids=lambda client: client.__name__)
+def test_a_client_that_never_returns_ends_its_run(monkeypatch, client):
+    monkeypatch.setattr(monitor, "STUCK_S", 0.5)
+    began_s = time.monotonic()
+
+    with pytest.raises(RunFailed, match="did not return within"):
+        running.run(client, {"read_delay_s": 0}, in_flight=8, seconds=0.4)
+    assert time.monotonic() - began_s < 10
+
+
+def test_a_client_that_hangs_can_be_stopped_at_once():
+    client, begun = running.strategy_of(hangs_at_once), []
+
+    def interrupt(_sample):
+        begun.append(time.monotonic())
+        if len(begun) == 1:
+            _thread.interrupt_main()
+
+    with serving(read_delay_s=0) as server, pytest.raises(RunInterrupted):
+        load.run(client, server, workload.crud(), in_flight=8, duration_s=60, on_sample=interrupt)
+    assert time.monotonic() - begun[0] < 5
 
 
 def test_each_run_draws_its_own_seed_and_takes_one():

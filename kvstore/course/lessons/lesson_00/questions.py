@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kvstore.course import machine
-from kvstore.course.experiments.published_benchmarks import Published
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, number_question
 from kvstore.measure import Run, audit, only
 from kvstore.model import Prediction, Station, bounds
 
@@ -26,10 +25,6 @@ def _one_read(run: Run) -> Prediction:
 def _in_flight(run: Run) -> Prediction:
     reason = f"{WRITES_PER_S} writes a second, each 50 ms on the disk: X·R"
     return Prediction(WRITES_PER_S * WRITE_S, "calls", reason)
-
-
-def _stated(published: Published) -> Prediction:
-    return Prediction(published.in_flight, "calls", "the concurrency that its settings state")
 
 
 PREDICTIONS: Final = (
@@ -57,13 +52,6 @@ PREDICTIONS: Final = (
         measured=lambda run: audit(run).in_flight_mean,
         model=_in_flight,
         main=True,
-    ),
-    PredictionQuestion(
-        "00.published",
-        "How many calls were really in flight, on average?",
-        unit="calls",
-        measured=lambda published: published.in_flight_mean,
-        model=_stated,
     ),
     # further/00_your_machine
     PredictionQuestion(
@@ -115,36 +103,34 @@ def most_of(costs: Run) -> Prediction:
 
 
 QUIZ: Final = (
-    QuizQuestion(
+    number_question(
         "00.little",
-        "A service answers 200 calls/s. Each takes 30 ms. How many are in flight, on average?",
-        (
-            Option("200", why="That is how many arrive in a second. Each stays for 0.03 s only."),
-            Option("6", right=True, why="X·R = 200/s · 0.030 s. Nothing else is needed."),
-            Option("6.7", why="That divides 200 by 30. Twice the rate means twice as many inside."),
-        ),
+        "A service answers {x} calls/s. Each takes {r} ms. How many are in flight, on average?",
+        "calls",
+        (lambda x, r: x * r / 1e3, "X·R, with R in seconds. Nothing else is needed."),
+        (lambda x, r: x, "That is how many arrive in a second. None stays for a whole second."),
+        (lambda x, r: x / r, "Twice the time means twice as many inside: multiply."),
+        x=(200, 300, 500),
+        r=(30, 40, 60),
     ),
-    QuizQuestion(
+    number_question(
         "00.audit",
-        "A report says: 64 clients, each with one call in flight; 2,000 calls/s; mean latency "
-        "8 ms. What do you conclude?",
+        "A report says: {n} clients, each with one call in flight; {x:,} calls/s; mean latency {r}"
+        " ms. How many calls were really in flight, on average?",
+        "calls",
         (
-            Option(
-                "The three figures fit together: the report is right.",
-                why="2,000/s · 0.008 s = 16 calls in flight. The report says 64.",
-            ),
-            Option(
-                "On average, only 16 calls were in flight.",
-                right=True,
-                why="X·R = 16. Most clients were not waiting for a reply: were they all "
-                "running, and for the whole time?",
-            ),
-            Option(
-                "Three of four calls were lost.",
-                why="The law holds for the calls that were recorded, lost ones or not. It "
-                "cannot find a lost call.",
-            ),
+            lambda n, x, r: x * r / 1e3,
+            "X·R. Most clients were not waiting for a reply: were they all running, and for the"
+            " whole time?",
         ),
+        (lambda n, x, r: n, "That is what the report states. What is X·R of its other figures?"),
+        (
+            lambda n, x, r: n - x * r / 1e3,
+            "So many clients had no call in flight. The question is how many had one.",
+        ),
+        n=(64, 80, 100),
+        x=(2_000, 2_500),
+        r=(8, 10),
     ),
     QuizQuestion(
         "00.station",

@@ -3,7 +3,13 @@
 import math
 
 from kvstore.course import machine
-from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import (
+    Curve,
+    Option,
+    PredictionQuestion,
+    QuizQuestion,
+    number_question,
+)
 from kvstore.measure import Run
 from kvstore.measure.cpu_cost import pace_s, price_s, serial_s
 from kvstore.model import Prediction, Station, bounds
@@ -116,26 +122,25 @@ PREDICTIONS = (
 )
 
 QUIZ = (
-    QuizQuestion(
+    number_question(
         "06.refused",
         "A client opens 100 connections. On each of them it sends 10 requests at once, before it "
-        "has heard the server's settings. In one run 200 requests fail. Which cap of streams "
+        "has heard the server's settings. In one run {failed} requests fail. Which cap of streams "
         "would explain that?",
+        "streams",
         (
-            Option(
-                "2",
-                why="Then 8 of the 10 first requests of each connection are refused: 800 in all.",
-            ),
-            Option(
-                "8",
-                right=True,
-                why="100 · (10 - 8) = 200. The source of that server had a cap of 8 at the time.",
-            ),
-            Option(
-                "200",
-                why="The cap holds for one connection. 10 requests are below a cap of 200.",
-            ),
+            lambda failed: 10 - failed / 100,
+            "Each connection was refused 10 - cap of its first requests.",
         ),
+        (
+            lambda failed: failed / 100,
+            "So many of the first 10 were refused. The cap is the rest.",
+        ),
+        (
+            lambda failed: failed,
+            "The cap holds for one connection, and 10 requests came there.",
+        ),
+        failed=(200, 300, 700, 800),
     ),
     QuizQuestion(
         "06.generator",

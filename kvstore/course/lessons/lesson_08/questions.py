@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kvstore import numbers
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, number_question
 from kvstore.measure import Run, latencies_s
 from kvstore.model import Prediction, Station, waiting
 from kvstore.model.waiting import EVEN, RANDOM
@@ -32,15 +32,13 @@ def most_in_flight_s(run: Run) -> float:
     return float(sent_s[in_flight.argmax()])
 
 
-def law(
-    busy: float, service_s: float, disk_times: str, workers: int = 1, disk_s: float | None = None
-) -> Prediction:
-    """R in seconds for random arrivals at a rate of `busy` divided by the service time of a call.
+def law(busy: float, service_s: float, disk_times: str, disk_s: float | None = None) -> Prediction:
+    """R in seconds at one worker that random arrivals keep busy for this share of the time.
 
     Only the disk time varies, and the rest of the service time is constant: `disk_s` is the mean
-    disk time, or all of it. With several workers each of them is busy for `busy / workers`.
+    disk time, or all of it.
     """
-    station = Station("worker" if workers == 1 else "workers", service_s, workers)
+    station = Station("worker", service_s)
     varies = 1.0 if disk_s is None else disk_s / service_s
     return waiting.residence(busy / service_s, station, service_c2=C2[disk_times] * varies**2)
 
@@ -132,29 +130,20 @@ PREDICTIONS = (
         measured=lambda service_s, run: mean_ms(run),
         model=_of_one_worker,
     ),
-    PredictionQuestion(
-        "08.second_worker",
-        "The same calls with a second worker: how many ms does a call take on average?",
-        unit="ms",
-        measured=lambda service_s, run: mean_ms(run),
-        model=lambda service_s, run: law(BUSY, service_s, "two_point", 2, DISK_S),
-    ),
 )
 
 QUIZ = (
-    QuizQuestion(
+    number_question(
         "08.half_idle",
-        "Random arrivals, exponential service times. U rises from 80 % to 90 %. The mean time of a "
-        "call ...",
-        (
-            Option("... rises by about a tenth.", why="U does. But R = S/(1 - U)."),
-            Option(
-                "... doubles.",
-                right=True,
-                why="The idle share, 1 - U, is halved: from 5 S to 10 S.",
-            ),
-            Option("... does not change below 100 %.", why="Random arrivals queue below 100 %."),
-        ),
+        "Random arrivals, exponential service times of {s} ms on average. U rises from 80 % to {u}"
+        " %. What is the new mean time of a call?",
+        "ms",
+        (lambda s, u: 100 * s / (100 - u), "R = S/(1 - U): the idle share is what counts."),
+        (lambda s, u: s, "Random arrivals queue below 100 %, too."),
+        (lambda s, u: 5 * s, "That is the time at 80 %: S divided by an idle share of 0.2."),
+        (lambda s, u: 100 * s / u, "You divide by the busy share. A call waits for the idle one."),
+        s=(10, 15, 30),
+        u=(90, 92, 95),
     ),
     QuizQuestion(
         "08.same_mean",

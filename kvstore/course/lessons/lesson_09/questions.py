@@ -4,7 +4,14 @@ import heapq
 import math
 import random
 
-from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion, computed
+from kvstore.course.questions import (
+    Curve,
+    Option,
+    PredictionQuestion,
+    QuizQuestion,
+    computed,
+    number_question,
+)
 from kvstore.measure import Run, goodput
 from kvstore.model import Prediction, Station, overload
 
@@ -177,20 +184,20 @@ PREDICTIONS = (
 )
 
 QUIZ = (
-    QuizQuestion(
+    number_question(
         "09.accepted",
-        "A server answers 1,000/s and accepts at most 500 calls at once. How long is an accepted "
-        "call in it, at most?",
+        "A server answers {x:,}/s and accepts at most {limit} calls at once. How many ms is an"
+        " accepted call in it, at most?",
+        "ms",
+        (lambda x, limit: 1e3 * limit / x, "About limit/X: at most so many calls are before it."),
         (
-            Option(
-                "About half a second.", right=True, why="About limit/X = 500 / 1,000 per second."
-            ),
-            Option(
-                "That depends on how many are sent.",
-                why="The others are refused. At most 500 calls are before it.",
-            ),
-            Option("Until its deadline.", why="A limit of 500 ends the queue long before."),
+            lambda x, limit: 1e3 / x,
+            "That is the time of one call, and others are before it.",
         ),
+        (lambda x, limit: limit, "Those are calls. In which time does the server answer them?"),
+        (lambda x, limit: x / limit, "That is X/limit: a larger limit would mean a shorter wait."),
+        x=(2_000, 800, 500),
+        limit=(100, 200, 400),
     ),
     QuizQuestion(
         "09.more_threads",

@@ -3,7 +3,13 @@
 import numpy as np
 
 from kvstore import numbers
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
+from kvstore.course.questions import (
+    Option,
+    PredictionQuestion,
+    QuizQuestion,
+    computed,
+    number_question,
+)
 from kvstore.measure import Run
 from kvstore.model import Prediction, Station, overload
 from kvstore.protocol import OK
@@ -94,22 +100,18 @@ QUIZ = (
             ),
         ),
     ),
-    QuizQuestion(
+    number_question(
         "10.budget",
-        "maxTokens is 100, tokenRatio is 0.1, and every call fails. How many retries does a "
-        "client send in the long run?",
+        "maxTokens is {tokens}, tokenRatio is 0.1, and every call fails. How many retries does a "
+        "client send at most?",
+        "retries",
         (
-            Option(
-                "One for each call that fails.",
-                why="That would double the load. Each failed attempt costs a token.",
-            ),
-            Option(
-                "At most 49, then none.",
-                right=True,
-                why="Each failure costs a token, and more than half of them must be left.",
-            ),
-            Option("100.", why="Retries end when half of the tokens are left."),
+            lambda tokens: tokens / 2 - 1,
+            "Each failure costs a token, and more than half of them must be left.",
         ),
+        (lambda tokens: tokens, "Retries end when half of the tokens are left."),
+        (lambda tokens: tokens / 10, "The ratio is what a success earns. No call succeeds here."),
+        tokens=(20, 24, 16, 12),
     ),
     QuizQuestion(
         "10.after_a_deadline",

@@ -1,7 +1,7 @@
-"""Runs of lesson 14 on an etcd cluster: puts, a race, two kinds of read, and a killed leader.
+"""Runs of lesson 14 on an etcd cluster: a race, and a killed leader.
 
 Each function starts what it needs, and ends it. Raises EtcdNotInstalled where there is no etcd. Ask
-`is_installed` before: it says how to install one, and shows what a reference machine measured.
+`is_installed` before: it says how to install one.
 """
 
 import threading
@@ -15,114 +15,17 @@ from typing import Any, Final
 
 import grpc
 import pandas as pd
-import psutil
 
 from kvstore.client.channel import OPTIONS
-from kvstore.course import progress, rendering
-from kvstore.course.views.style import rounded
+from kvstore.course import progress
 from kvstore.protocol import RETRIEVE
 from kvstore.server import EtcdNotInstalled, etcd_cluster, serving
-from kvstore.server.etcd_nodes import EtcdCluster, EtcdNode, found_etcd
+from kvstore.server.etcd_nodes import found_etcd
 from kvstore.v1 import etcd_pb2, kvstore_pb2
 from kvstore.v1.etcd_pb2_grpc import KVStub
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 DEADLINE_S: Final = 10.0
-VALUE: Final = bytes(64)
-
-
-# ---- puts ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class PutRun:
-    """Puts of 64 bytes to the leader, for one number in flight."""
-
-    in_flight: int
-    puts_per_s: float
-    residence_s: float
-    fsync_s: float
-    """Mean of an fsync of the leader's log, by etcd's own count."""
-    puts_per_fsync: float
-    cpu_s: float
-    """CPU time of a put: the client and all nodes."""
-
-
-@dataclass(frozen=True)
-class Puts:
-    """One run for each number in flight."""
-
-    runs: tuple[PutRun, ...]
-
-    def table(self) -> pd.DataFrame:
-        """Return one row for each run."""
-        rows = [
-            {
-                "in flight": run.in_flight,
-                "measured (puts/s)": round(run.puts_per_s),
-                "puts per fsync": round(run.puts_per_fsync, 1),
-                "fsync (ms)": round(1e3 * run.fsync_s, 2),
-                "residence (ms)": round(1e3 * run.residence_s, 2),
-                "CPU time (µs)": round(1e6 * run.cpu_s),
-            }
-            for run in self.runs
-        ]
-        return rounded(pd.DataFrame(rows).set_index("in flight"))
-
-
-def puts(in_flight: Sequence[int], *, duration_s: float) -> Puts:
-    """Send puts to the leader of three nodes, for each number in flight."""
-    with etcd_cluster() as cluster, _channel(cluster.leader().address) as channel:
-        stub = KVStub(channel)
-        _put_for(stub, 4, min(0.3, duration_s))
-        return Puts(tuple(_put_run(cluster, stub, n, duration_s) for n in in_flight))
-
-
-def _put_run(cluster: EtcdCluster, stub: KVStub, in_flight: int, duration_s: float) -> PutRun:
-    leader = cluster.leader()
-    before, cpu_s = leader.fsyncs(), _cpu_s(cluster.nodes)
-    count, window_s = _put_for(stub, in_flight, duration_s)
-    after = leader.fsyncs()
-    cpu_s = _cpu_s(cluster.nodes) - cpu_s
-    commits = max(1, after.times - before.times)
-    return PutRun(
-        in_flight,
-        count / window_s,
-        in_flight * window_s / count,
-        (after.seconds - before.seconds) / commits,
-        count / commits,
-        cpu_s / count,
-    )
-
-
-def _cpu_s(nodes: Sequence[EtcdNode]) -> float:
-    processes = [psutil.Process(), *(psutil.Process(node.pid) for node in nodes)]
-    return float(sum(sum(process.cpu_times()[:2]) for process in processes))
-
-
-def _put_for(stub: KVStub, in_flight: int, duration_s: float) -> tuple[int, float]:
-    """Keep so many puts in flight; return how many ended OK, and the seconds until the last."""
-    free, codes = threading.Semaphore(in_flight), Counter[grpc.StatusCode]()
-    began_s = time.perf_counter()
-
-    def ended(call: Any) -> None:
-        codes[call.code()] += 1
-        free.release()
-
-    number = 0
-    while time.perf_counter() - began_s < duration_s:
-        free.acquire()
-        request = etcd_pb2.PutRequest(key=b"%d" % (number % 1000), value=VALUE)
-        stub.Put.future(request, timeout=DEADLINE_S).add_done_callback(ended)
-        number += 1
-    for _ in range(in_flight):
-        free.acquire()
-    if set(codes) != {grpc.StatusCode.OK}:
-        raise RuntimeError(f"etcd answered {dict(codes)}: is this machine overloaded?")
-    return number, time.perf_counter() - began_s
-
-
-# ---- a race ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -176,9 +79,6 @@ def race(create: Callable[[Any, bytes, bytes], bool], *, clients: int, keys: int
                 if sum(created) == 1 and len(read.kvs) == 1:
                     kept += read.kvs[0].value == b"client %d" % created.index(True)
         return Race(clients, keys, told, kept)
-
-
-# ---- reads ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -349,21 +249,6 @@ def _channel(address: str) -> Iterator[grpc.Channel]:
         yield channel
 
 
-# ---- a machine without etcd ------------------------------------------------------------------
-
-
-REFERENCE: Final = Puts(
-    (
-        PutRun(1, 1004, 0.00100, 0.00030, 1.0, 0.00146),
-        PutRun(4, 2033, 0.00197, 0.00030, 1.3, 0.00078),
-        PutRun(8, 2754, 0.00291, 0.00035, 1.9, 0.00058),
-        PutRun(32, 5602, 0.00571, 0.00039, 4.5, 0.00030),
-    )
-)
-"""What `puts` measured on the reference machine."""
-REFERENCE_MACHINE: Final = (
-    "etcd 3.4.23, Debian 12, 2 virtual cores, nothing beside it, November 2026"
-)
 REFERENCE_GAP: Final = (
     "Elsewhere twelve leaders were killed: no write was acknowledged for 1.1 s to 2.7 s, 1.5 s on"
     " average."
@@ -371,15 +256,10 @@ REFERENCE_GAP: Final = (
 
 
 def is_installed() -> bool:
-    """Return whether runs with etcd can be made here.
-
-    If not, say how to install it, and show what the reference machine measured.
-    """
+    """Return whether runs with etcd can be made here; if not, say how to install it."""
     try:
         found_etcd()
     except EtcdNotInstalled as missing:
-        print(f"Rounds 2 and 3 make no run here: {missing}.\n\nElsewhere: {REFERENCE_MACHINE}.")
-        table = REFERENCE.table()
-        rendering.show({"text/plain": table.to_string(), "text/html": table.to_html()})
+        print(f"Rounds 2 and 3 make no run here: {missing}.")
         return False
     return True

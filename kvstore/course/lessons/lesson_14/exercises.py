@@ -1,4 +1,4 @@
-"""Lesson 14: create a key in etcd only if it is absent, and how often a cluster is late."""
+"""Lesson 14: create a key in etcd only if it is absent."""
 
 import threading
 from collections.abc import Iterator
@@ -13,19 +13,15 @@ from kvstore.v1 import etcd_pb2 as pb
 from kvstore.v1.etcd_pb2 import Compare, PutRequest, RequestOp, TxnRequest
 from kvstore.v1.etcd_pb2_grpc import KVServicer, KVStub, add_KVServicer_to_server
 
-# ---- one node etcd ------------------------------------------------------------------------------
-# One node of etcd's API in memory, on which an exercise is judged; no etcd is needed.
-#
-# It keeps the promise that matters: a transaction compares and writes in one step. It can let
-# another client write the key right before the first write of the learner arrives.
-
-
 OTHER = b"of another client"
 """The value that the other client writes."""
 
 
 class OneNode(KVServicer):
-    """A store whose keys have versions."""
+    """One node of etcd's API in memory; a transaction compares and writes in one step.
+
+    It can let another client write the key right before the learner's first write arrives.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -137,12 +133,6 @@ def one_node() -> Iterator[tuple[OneNode, KVStub]]:
         yield node, KVStub(channel)
 
 
-# ---- lesson 14 ----------------------------------------------------------------------------------
-
-
-# 14.create_if_absent ----------------------------------------------------------------------------
-
-
 def create_if_absent(stub: Any, key: bytes, value: bytes) -> bool:
     """One transaction: if the version of the key is 0, it does not exist; then put."""
     reply = stub.Txn(
@@ -232,6 +222,7 @@ def _root(error: BaseException) -> BaseException | None:
 
 CREATE_IF_ABSENT = Exercise(
     id="14.create_if_absent",
+    kept="cluster.create_if_absent",
     title="Create, only if absent",
     hints=(
         "Two calls, Range and then Put, leave a gap in which another client can write. `Txn` has"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, number_question
 from kvstore.measure import Run
 from kvstore.model import Prediction, batching, tail_latency
 
@@ -66,16 +66,16 @@ QUIZ = (
             ),
         ),
     ),
-    QuizQuestion(
+    number_question(
         "14.group",
-        "An fsync takes 5 ms, and 40 writes are in flight, in groups. How long does a write take?",
-        (
-            Option("5 ms", why="It first waits for the group before it: the log is busy."),
-            Option(
-                "10 ms", right=True, why="The group before it, and its own: R = 2f, whatever N is."
-            ),
-            Option("200 ms", why="That is one by one: 40 commits of 5 ms."),
-        ),
+        "An fsync takes {f} ms, and {n} writes are in flight, in groups, on a log that never waits."
+        " How long does a write take?",
+        "ms",
+        (lambda f, n: 2 * f, "The group before it, and its own: R = 2f, whatever N is."),
+        (lambda f, n: f, "It first waits for the group before it: the log is busy."),
+        (lambda f, n: f * n, "That is one by one: a commit for each write."),
+        f=(5, 4, 8),
+        n=(40, 16, 30),
     ),
     QuizQuestion(
         "14.timeout",
