@@ -1,7 +1,6 @@
-"""Right answers, and known-wrong ones of the lessons from 07 on: see verdicts.py."""
+"""Answers to the exercises, right ones and known-wrong ones: see verdicts.py."""
 
 import asyncio
-import bisect
 import itertools
 import json
 import math
@@ -14,55 +13,61 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
-from verdicts import known, right
-from wrong_answers import serving
+from verdicts import edited, known, mistake, mistakes, right
 
 from kvstore.course.exercises.client_trials import method_of
-from kvstore.course.lessons.lesson_03.exercises_store import Store as FreeStore
+from kvstore.course.lessons.lesson_03.exercises_store import Store
 from kvstore.course.lessons.lesson_06.exercises import own_connections
-from kvstore.course.lessons.lesson_07.exercises_server import Front
-from kvstore.course.lessons.lesson_09.exercises_server import Shed
-from kvstore.course.lessons.lesson_11.exercises import hedged
-from kvstore.course.lessons.lesson_12.exercises import owner, position
+from kvstore.course.lessons.lesson_10.exercises import retry_config
+from kvstore.course.lessons.lesson_12.exercises import owner, position, spread
 from kvstore.course.lessons.lesson_13.exercises import least_outstanding
-from kvstore.course.lessons.lesson_15.capstone import patient, plain
+from kvstore.course.lessons.lesson_14.exercises import create_if_absent
 from kvstore.course.lessons.lesson_16.exercises import p99_at
 from kvstore.v1 import etcd_pb2
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1.kvstore_pb2_grpc import (
-    KeyValueServiceServicer,
-    KeyValueServiceStub,
-    add_KeyValueServiceServicer_to_server,
-)
 
-# ---- 00.first_client ----------------------------------------------------------------------------
+# 00
 
 
 @right("00.first_client")
 def from_a_pool_of_one(stub, items):
+    creates = [pb.CreateRequest(key=key, value=value) for key, value in items]
+    retrieves = [pb.RetrieveRequest(key=key) for key, _ in items]
     with ThreadPoolExecutor(1) as pool:
-        list(
-            pool.map(lambda item: stub.Create(pb.CreateRequest(key=item[0], value=item[1])), items)
-        )
-        replies = pool.map(lambda item: stub.Retrieve(pb.RetrieveRequest(key=item[0])), items)
-        return [reply.value for reply in replies]
+        list(pool.map(stub.Create, creates))
+        return [reply.value for reply in pool.map(stub.Retrieve, retrieves)]
 
 
-# ---- 00.mean_in_flight, 00.utilisation ----------------------------------------------------------
+mistakes(
+    "00.first_client",
+    {
+        "values that you sent": ("return values", "return [value for _, value in items]"),
+        "in another order": (
+            "value=value))\n    values = []\n    for key, _ in items:\n",
+            "value=value))\n",
+            "    for key, value in items:",
+            "    values = []\n    for key, value in items:",
+        ),
+        "0 Retrieves": (
+            "stub.Retrieve(RetrieveRequest(key=key))",
+            "pb.RetrieveResponse(value=dict(items)[key])",
+        ),
+        "before the call ahead of them had ended": ("stub.Create(", "stub.Create.future("),
+        "You return the replies": ("append(reply.value)", "append(reply)"),
+    },
+)
 
 
 @right("00.mean_in_flight")
 def mean_of_each_millisecond(calls, window_s):
     sent_ms, done_ms = (np.rint(1e3 * calls[name]).astype(int) for name in ("sent_s", "done_s"))
     at_ms = np.arange(round(1e3 * window_s))
-    inside = [sum((sent_ms <= at) & (at < done_ms)) for at in at_ms]
-    return float(np.mean(inside))
+    return float(np.mean([sum((sent_ms <= at) & (at < done_ms)) for at in at_ms]))
 
 
 right("00.utilisation")(lambda calls_per_s, cpu_us: calls_per_s / 1e3 * (cpu_us / 1e3))
 
-
-# ---- 01.read_all, 01.mix_to_rate ----------------------------------------------------------------
+# 01
 
 
 @right("01.read_all")
@@ -75,7 +80,40 @@ def with_futures(stub, keys, deadline_s):
     return values
 
 
-# ---- 02.send_all ---------------------------------------------------------------------------------
+DEADLINE = "timeout=deadline_s"
+mistakes(
+    "01.read_all",
+    {
+        "without a deadline": (DEADLINE, "timeout=None"),
+        "`timeout` is in seconds": (DEADLINE, "timeout=1e3 * deadline_s"),
+        "gets the whole of it": (DEADLINE, "timeout=0.9 * deadline_s"),
+        "not for all of them together": (
+            "values = []",
+            "values, end_s = [], time.monotonic() + deadline_s",
+            DEADLINE,
+            "timeout=end_s - time.monotonic()",
+        ),
+        "catch it and go on": ("except grpc.RpcError", "except ValueError"),
+        "DEADLINE_EXCEEDED is no answer": ("                raise\n", "                pass\n"),
+        "Put None in their place": ("values.append(None)", "continue"),
+        "one call for each key": (
+            "for key in keys:",
+            "for key in dict.fromkeys(keys):",
+            "return values",
+            "return [values[list(dict.fromkeys(keys)).index(key)] for key in keys]",
+        ),
+    },
+)
+
+
+@known("01.read_all", "Make one call at a time")
+def all_at_once(stub, keys, deadline_s):
+    calls = [stub.Retrieve.future(pb.RetrieveRequest(key=key), timeout=deadline_s) for key in keys]
+    missing = grpc.StatusCode.NOT_FOUND
+    return [None if call.code() is missing else call.result().value for call in calls]
+
+
+# 02
 
 
 @right("02.send_all")
@@ -93,7 +131,54 @@ def send_all_with_asyncio(stub, requests):
     return asyncio.run(work())
 
 
-# ---- 02 and 03: numbers -------------------------------------------------------------------------
+ALL = "return [ended.get() for _ in range(sent)]"
+NOTED = "return [ended.get() for _ in range(ended.qsize())]"
+mistakes(
+    "02.send_all",
+    {
+        "waits for a reply before it sends": ("sent += 1", "sent += call.code() != 0"),
+        "Return when every call has ended": (ALL, NOTED),
+        "note the failed calls too": (
+            ALL,
+            f"codes = {ALL.removeprefix('return ')}\n"
+            "    return [code for code in codes if code is grpc.StatusCode.OK]",
+        ),
+        "send each one once": (
+            "for request in requests:",
+            "kept = list(requests)\n    for request in [*kept, *kept]:",
+            ALL,
+            "return [ended.get() for _ in range(sent)][: len(kept)]",
+        ),
+        "it does not return": ("call.code())", "call.result() and call.code())"),
+        "status codes, such": ("call.code())", "call.code().name)"),
+    },
+)
+for wait in (
+    "end_s = time.monotonic() + 10\n    while time.monotonic() < end_s: pass",
+    "end_ns = time.time_ns() + 10**10\n    while time.time_ns() < end_ns: time.sleep(0.01)",
+    "threading.Event().wait(10)",
+    "import select; select.select([], [], [], 10)",
+    "asyncio.run(asyncio.sleep(1))",
+    "asyncio.run(asyncio.wait_for(asyncio.sleep(1), 2))",
+):
+    mistake("02.send_all", "while 1 of", ALL, f"{wait}\n    {NOTED}")
+
+
+@known("02.send_all", "another order")
+def order_of_sending(stub, requests):
+    calls = [method_of(stub, request).future(request) for request in requests]
+    return [call.code() for call in calls]
+
+
+@known("02.send_all", "wait for the callbacks")
+def waits_for_calls(stub, requests):
+    codes = []
+    calls = [method_of(stub, request).future(request) for request in requests]
+    for call in calls:
+        call.add_done_callback(lambda call: codes.append(call.code()))
+    for call in calls:
+        call.exception()
+    return list(codes)
 
 
 @right("02.latency_of_kth")
@@ -108,10 +193,13 @@ def latency_of_a_queue_walked_through(k, sent_per_s, answered_per_s):
 right("02.seconds_until_full")(
     lambda c, b, kb, sent, x: math.inf if sent <= x else 1e3 * (c - b) / (kb * (sent - x))
 )
+
+# 03
+
+
 right("03.hot_key")(
     lambda shares, part, s: 1 / (max(shares.values()) * part * s) if part else math.inf
 )
-# ---- 03.bounded ----------------------------------------------------------------------------------
 
 
 @right("03.bounded")
@@ -134,61 +222,243 @@ def bounded_with_blocking_calls(stub, requests, in_flight):
             pool.submit(caller)
 
 
-# ---- 03.store ------------------------------------------------------------------------------------
+CALLBACK = "call.add_done_callback(lambda _: free.release())"
+PLACES = "    free = threading.Semaphore(in_flight)\n"
+EACH = "    for request in requests:\n"
+TAKE = "        free.acquire()\n        call = "
+mistakes(
+    "03.bounded",
+    {
+        "not when it was sent": (CALLBACK, "free.release()"),
+        "no place is ever released": (CALLBACK, "pass"),
+        "fails must release its place too": (
+            "lambda _: free.release()",
+            "lambda call: call.code() is grpc.StatusCode.OK and free.release()",
+        ),
+        "waits for its reply": (CALLBACK, "call.exception() or free.release()"),
+        "still in flight": ("range(in_flight)", "range(0)"),
+        "what ends its wait": ("range(in_flight)", "range(in_flight + 1)"),
+        "before its place is acquired": (
+            TAKE,
+            "        call = ",
+            CALLBACK,
+            f"{CALLBACK}\n        free.acquire()",
+        ),
+        "again and again": (
+            TAKE,
+            f"""\
+        while not free.acquire(blocking=False):
+            time.sleep(0.001)
+{TAKE.splitlines()[1]}""",
+        ),
+        "a place stays empty": (
+            EACH,
+            f"    in_flight = max(1, in_flight - 1)\n{PLACES}{EACH}",
+        ),
+        "others wait in a queue": (EACH, "    for request in list(requests):\n"),
+        "send each one that": (EACH, f"    next(requests, None)\n{EACH}"),
+        "send each request once": (
+            EACH,
+            "    for request in (each for each in requests for _ in range(2)):\n",
+        ),
+        "pauses for 0.1 s": (EACH, f"{EACH}        time.sleep(0.1)\n"),
+        "let `method_of(stub, request)` choose": (
+            "method_of(stub, request).future(request)",
+            "stub.Update.future(pb.UpdateRequest(key=request.key))",
+        ),
+    },
+)
 
 
-@right("03.store")
-class SleepsLast(FreeStore):
-    def Retrieve(self, request, context):
-        with self.lock:
-            value = self.values.get(request.key)
-        if value is None:
-            context.abort(grpc.StatusCode.NOT_FOUND, "this key has no value")
-        time.sleep(self.read_s)
-        return pb.RetrieveResponse(value=value)
-
-    def Delete(self, request, context):
-        with self.lock:
-            self.values.pop(request.key, None)
-        time.sleep(self.write_s)
-        return pb.DeleteResponse()
+@known("03.bounded", "in waves")
+def in_waves(stub, requests, in_flight):
+    while wave := list(itertools.islice(requests, in_flight)):
+        for call in [method_of(stub, request).future(request) for request in wave]:
+            call.exception()
 
 
-# ---- 04.server -----------------------------------------------------------------------------------
+@known("03.bounded", "Hold no lock there")
+def counting_under_a_lock(stub, requests, in_flight):
+    """The callback takes the lock, which is held while it is added."""
+    changed, count = threading.Condition(threading.Lock()), [0]
+
+    def ended(_):
+        with changed:
+            count[0] -= 1
+            changed.notify_all()
+
+    for request in requests:
+        with changed:
+            changed.wait_for(lambda: count[0] < in_flight)
+            count[0] += 1
+            method_of(stub, request).future(request).add_done_callback(ended)
+    with changed:
+        changed.wait_for(lambda: count[0] == 0)
 
 
-class Store(KeyValueServiceServicer):
-    """A right one, with a lock that is made when it is first needed."""
+READ = "        time.sleep(self.read_s)\n"
+RETRIEVED = "return pb.RetrieveResponse(value=self.values[request.key])"
+WRITE_LOCKED = "        with self.lock:\n            time.sleep(self.write_s)\n"
+WRITE = "        time.sleep(self.write_s)\n        with self.lock:\n"
+right("03.store")(
+    edited(
+        "03.store",
+        READ,
+        "",
+        RETRIEVED,
+        f"value = self.values[request.key]\n{READ}        return pb.RetrieveResponse(value=value)",
+    )
+)
+mistakes(
+    "03.store",
+    {
+        "must use the disk once": (READ, ""),
+        "the others wait for your lock. In Delete": (
+            f"{WRITE}            self.values.pop",
+            WRITE_LOCKED + "            self.values.pop",
+        ),
+        "after the sleep, with the lock held": (
+            f"{WRITE}            if request.key in self.values:",
+            "        with self.lock:\n            if request.key in self.values:",
+            '"this key has a value")\n',
+            f'"this key has a value")\n{WRITE}',
+        ),
+    },
+)
+ABSENT = """\
+            if request.key not in self.values:
+                context.abort(grpc.StatusCode.NOT_FOUND, "this key has no value")
+"""
+SET = "            self.values[request.key] = request.value"
+mistake("03.store", "change nothing else", ABSENT + SET, SET)
 
-    def __init__(self, disk, values):
-        self.disk, self.values = disk, dict(values)
-        self.locks, self.guard = {}, threading.Lock()
+# 04
 
-    def Retrieve(self, request, context):
-        if request.key not in self.values:
-            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
-        self.disk.read(request.key)
-        return pb.RetrieveResponse(value=self.values[request.key])
+LOCKS = "defaultdict(threading.Lock)"
+LOCK = "with self.locks[request.key]:"
+DISK_READ = "        self.disk.read(request.key)\n"
+DISK_WRITE = "            self.disk.write(request.key)\n"
+IN_RETRIEVE = '"""Read the disk without any lock."""\n'
+IN_UPDATE = '"""Hold the key\'s lock until the disk has the new value."""\n'
+REPLY = "RetrieveResponse(value=self.values[request.key])"
+UPDATED = "        return UpdateResponse()"
+POOL = "ThreadPoolExecutor(threads)"
+TAKEN = "self.locks[request.key].acquire("
+GIVEN = "self.locks[request.key].release()\n"
 
-    def lock_of(self, key):
-        with self.guard:
-            if key not in self.locks:
-                self.locks[key] = threading.Lock()
-            return self.locks[key]
+right("04.server")(
+    edited(
+        "04.server",
+        LOCKS,
+        "{}\n        self.guard = threading.Lock()",
+        LOCK,
+        "with self.guard:\n            self.locks.setdefault(request.key, threading.Lock())\n"
+        f"        {LOCK}",
+    )
+)
+mistakes(
+    "04.server",
+    {
+        "two writes of the same key": (LOCK, "if True:"),
+        "a lock that is not theirs": (LOCKS, "dict.fromkeys(values, threading.Lock())"),
+        "each made a lock": (
+            LOCKS,
+            "{}",
+            LOCK,
+            f"""\
+if request.key not in self.locks:
+            self.locks[request.key] = threading.Lock()
+        {LOCK}""",
+        ),
+        "a Retrieve waited for a writer": (DISK_READ, f"        {LOCK}\n    {DISK_READ}"),
+        "while `disk.write` was still at work": (f"{DISK_WRITE}{SET}", f"{SET}\n{DISK_WRITE}"),
+        "`with lock:` releases it": (
+            LOCK,
+            f"{TAKEN})\n        if True:",
+            UPDATED,
+            f"        {GIVEN}{UPDATED}",
+        ),
+        "Is its lock still held?": (IN_UPDATE, f"{TAKEN})\n", LOCK, f"{GIVEN}        {LOCK}"),
+        "before the lock is released": (DISK_WRITE, f"{DISK_WRITE}        {LOCK}\n"),
+        "on the disk at the same time": (
+            LOCK,
+            f"acquired = {TAKEN}timeout=1.0)\n        try:",
+            UPDATED,
+            f"        finally:\n            if acquired:\n                {GIVEN}{UPDATED}",
+        ),
+        "Retrieve of an unknown key must end": (
+            IN_RETRIEVE,
+            f"{DISK_READ.lstrip()}        return {REPLY.replace('[', '.get(').replace(']', ')')}\n",
+        ),
+        "must call `disk.read(key)` once": (DISK_READ, ""),
+        "must not use the disk": (DISK_READ, "", IN_RETRIEVE, DISK_READ.lstrip()),
+        "something else than its reply message": (REPLY, "self.values[request.key]"),
+        "let the error out": (
+            DISK_WRITE,
+            f"""\
+            try:
+    {DISK_WRITE}\
+            except OSError:
+                return UpdateResponse()
+""",
+        ),
+        f"`{POOL}`": (POOL, "ThreadPoolExecutor(64)"),
+        "must return two things": ("return server, port", "return port"),
+        "no server answers": ("    server.start()\n", ""),
+        "does not know the method": (
+            "    add_KeyValueServiceServicer_to_server(Store(disk, values), server)\n",
+            "",
+        ),
+        "let them wait for a thread": (POOL, f"{POOL}, maximum_concurrent_rpcs=threads"),
+    },
+)
 
-    def Update(self, request, context):
-        if request.key not in self.values:
-            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
-        with self.lock_of(request.key):
-            self.disk.write(request.key)
-            self.values[request.key] = request.value
-        return pb.UpdateResponse()
+READ_VERSION = "reply = stub.Retrieve(RetrieveRequest(key=key_of(counter, version)))"
+EXISTS = "if error.code() is not grpc.StatusCode.ALREADY_EXISTS:\n                raise"
+mistakes(
+    "04.add_one",
+    {
+        "gave up": (EXISTS, f"{EXISTS}\n            return version"),
+        "from its first read": (
+            f"    while True:\n        {READ_VERSION}",
+            f"    {READ_VERSION}\n    while True:",
+        ),
+        "again and again": (
+            "        version += 1\n",
+            "",
+            "version), value=value",
+            "version + 1), value=value",
+            "return version",
+            "return version + 1",
+        ),
+        "read that first": (READ_VERSION, "", "int(reply.value) + amount", "version + 1"),
+        "return the version that it created": (
+            "    while True:",
+            "    first = version\n    while True:",
+            "return version",
+            "return first",
+        ),
+        "Update overwrites": (
+            "        version += 1\n",
+            "",
+            "stub.Create(CreateRequest",
+            "stub.Update(pb.UpdateRequest",
+        ),
+        "et every other error leave the function": (EXISTS, "pass"),
+        "Let every other error leave the function": (
+            "                raise",
+            "                return version",
+        ),
+        "30 newer ones exist": (
+            "while True:",
+            "for _ in range(25):",
+            "            return version",
+            "            return version\n    return version",
+        ),
+    },
+)
 
-
-right("04.server")(serving(Store))
-
-
-# ---- 05: streams, order, the commit index -------------------------------------------------------
+# 05
 
 
 @right("05.stream")
@@ -207,6 +477,68 @@ def with_a_queue(stub, requests, in_flight):
             sending.put(request)
 
 
+LIMIT = "Semaphore(in_flight)"
+YIELD = "yield request"
+SENT = "stub.Pipeline(sent())"
+mistakes(
+    "05.stream",
+    {
+        "were open at once": (LIMIT, "Semaphore(in_flight + 1)"),
+        "a blocking client": (LIMIT, "Semaphore(1)"),
+        "a place stays empty": (LIMIT, "Semaphore(max(1, in_flight - 1))"),
+        "had the id 7": (YIELD, f"request.id = 7\n            {YIELD}"),
+        "unchanged": (
+            YIELD,
+            r'yield pb.PipelineRequest(id=request.id, kinds=b"\x02", keys=[b"x"])',
+        ),
+        "your request iterator stopped": (YIELD, "yield pb.PipelineRequest(kinds=2)"),
+        "pauses for 10 s": (
+            "            free.acquire()",
+            "            time.sleep(10)\n            free.acquire()",
+        ),
+        "also a reply without a value": (
+            "for _ in",
+            "for reply in",
+            "        free.release()",
+            "        reply.values and free.release()",
+        ),
+        "no reply yet": (SENT, "stub.Pipeline(iter(list(requests)))"),
+    },
+)
+
+
+@known("05.stream", "send all requests on one")
+def stream_for_each(stub, requests, in_flight):
+    for request in requests:
+        for _ in stub.Pipeline(iter([request])):
+            pass
+
+
+@known("05.stream", "loop over all replies")
+def without_replies(stub, requests, in_flight):
+    replies = stub.Pipeline(iter(list(itertools.islice(requests, in_flight))))
+    next(replies, None)
+
+
+@known("05.stream", "you send in turns")
+def in_turns(stub, requests, in_flight):
+    """Send a window full, receive a window full."""
+    sending = queue.SimpleQueue()
+    replies = stub.Pipeline(iter(sending.get, None))
+    while turn := list(itertools.islice(requests, in_flight)):
+        for request in turn:
+            sending.put(request)
+        for _ in turn:
+            next(replies)
+    sending.put(None)
+
+
+@known("05.stream", "never opened")
+def unary(stub, requests, in_flight):
+    for request in requests:
+        stub.Retrieve(pb.RetrieveRequest(key=request.keys[0]))
+
+
 @right("05.batches")
 def with_islice(keys, k):
     rest, number = iter(keys), itertools.count(7)
@@ -214,16 +546,32 @@ def with_islice(keys, k):
         yield pb.PipelineRequest(id=next(number), kinds=b"\x02" * len(part), keys=part)
 
 
+KINDS = "bytes([pb.OPERATION_KIND_RETRIEVE]) * len(part)"
+mistakes(
+    "05.batches",
+    {
+        "may have fewer than k": ("len(keys), k", "len(keys) - k + 1, k"),
+        "the same id": ("id=number", "id=0"),
+        "one kind for each key": (KINDS, "bytes([pb.OPERATION_KIND_RETRIEVE])"),
+        "that of a read": (KINDS, r'b"\x01" * len(part)'),
+        "the last one has the rest": ("    for number", "    k = 1\n    for number"),
+    },
+)
+known("05.batches", "a `pb.PipelineRequest`")(lambda keys, k: list(keys))
+
+
 @right("05.commit_index")
-def committed_with_a_heap(acknowledged):
-    seen, found = {0}, []
+def committed_one_by_one(acknowledged):
+    stored, committed = {0}, []
     for entry in acknowledged:
-        seen |= {entry}
-        found.append(next(n for n in itertools.count() if n + 1 not in seen))
-    return found
+        stored |= {entry}
+        committed.append(next(n for n in itertools.count() if n + 1 not in stored))
+    return committed
 
 
-# ---- 06: connections, a cap of streams ----------------------------------------------------------
+right("05.in_order")(lambda calls: itertools.accumulate(calls["done_s"], max))
+
+# 06
 
 
 class Intercepts(grpc.UnaryUnaryClientInterceptor):
@@ -233,551 +581,422 @@ class Intercepts(grpc.UnaryUnaryClientInterceptor):
 
 @right("06.own_connections")
 def intercepted(address, count):
-    return [
-        grpc.intercept_channel(channel, Intercepts()) for channel in own_connections(address, count)
-    ]
+    channels = own_connections(address, count)
+    return [grpc.intercept_channel(channel, Intercepts()) for channel in channels]
 
 
-# ---- 09.shed -------------------------------------------------------------------------------------
+@known("06.own_connections", "closed already")
+def closed(address, count):
+    channels = own_connections(address, count)
+    for channel in channels:
+        channel.close()
+    return channels
 
 
-def shed_with(take, give):
-    """An interceptor with its own way to take a place (false: refuse) and to give it back."""
+mistakes(
+    "06.own_connections",
+    {
+        "all channels share one": (", options=options", ""),
+        "some channels share a connection": (
+            "options=options) for _ in",
+            'options=[("grpc.primary_user_agent", f"caller {place // 2}")]) for place in',
+        ),
+    },
+)
+known("06.own_connections", "several times")(lambda a, n: own_connections(a, 1) * n)
+known("06.own_connections", "the list holds")(lambda a, n: own_connections(a, n + 1))
+known("06.own_connections", "a list of channels")(lambda a, n: own_connections(a, 1)[0])
+known("06.own_connections", "objects of `grpc.Channel`")(lambda a, n: [a] * n)
+known("06.own_connections", "reached no server")(lambda a, n: own_connections("127.0.0.1:9", n))
 
-    class Shed(grpc.ServerInterceptor):
-        def __init__(self, limit):
-            self.limit = limit
-            self.free = threading.Semaphore(limit)
-            self.lock = threading.Lock()
-            self.count = 0
+# 07
 
-        def intercept_service(self, continuation, details):
-            handler = continuation(details)
-
-            def answer(request, context):
-                if not take(self):
-                    context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
-                try:
-                    return handler.unary_unary(request, context)
-                finally:
-                    give(self)
-
-            return grpc.unary_unary_rpc_method_handler(
-                answer, handler.request_deserializer, handler.response_serializer
-            )
-
-    return Shed
-
-
-def take_without_waiting(shed):
-    return shed.free.acquire(blocking=False)
-
-
-def give(shed):
-    shed.free.release()
-
-
-def take_of_an_unlocked_counter(shed):
-    if shed.count >= shed.limit:
-        return False
-    shed.count += 1
-    return True
-
-
-def take_of_a_locked_counter(shed):
-    with shed.lock:
-        return take_of_an_unlocked_counter(shed)
-
-
-def give_to_a_locked_counter(shed):
-    with shed.lock:
-        shed.count -= 1
-
-
-right("09.shed")(shed_with(take_of_a_locked_counter, give_to_a_locked_counter))
-
-
-def around(handler, answer):
-    return grpc.unary_unary_rpc_method_handler(
-        answer, handler.request_deserializer, handler.response_serializer
+ASK = "await self.stub.Retrieve(request, timeout=context.time_remaining())"
+RELAY = "await context.abort(error.code(), error.details())"
+TRY = "        try:\n"
+STUB = "self.stub = stub"
+SERVER = "grpc.aio.server()"
+right("07.front")(
+    edited("07.front", "127.0.0.1", "localhost", "return server, port", "return [server, port]")
+)
+mistakes(
+    "07.front",
+    {
+        "something else than a reply message": (ASK, ASK.removeprefix("await ")),
+        "blocks its only thread": (
+            f"return {ASK}",
+            f"""\
+call = {ASK.removeprefix("await ")}
+            await asyncio.sleep(0.01)  # lets the call leave
+            end_s = time.perf_counter() + 4
+            while not call.done() and time.perf_counter() < end_s:
+                time.sleep(0.005)
+            return await call""",
+        ),
+    },
+)
+for places, said in (1, "only one call at a time"), (10, "never more than 10"):
+    mistake(
+        "07.front",
+        said,
+        STUB,
+        f"{STUB}\n        self.places = asyncio.Semaphore({places})",
+        f"            return {ASK}",
+        f"            async with self.places:\n                return {ASK}",
     )
-
-
-@known("09.shed", "must be refused *at once*")
-class ShedThatWaits(Shed):
-    def intercept_service(self, continuation, details):
-        handler = continuation(details)
-
-        def answer(request, context):
-            with self.free:
-                return handler.unary_unary(request, context)
-
-        return around(handler, answer)
-
-
-def never(shed):
-    pass
-
-
-known("09.shed", "A call that has ended must give its place back")(
-    shed_with(take_without_waiting, never)
+mistakes(
+    "07.front",
+    {
+        "the error left your method": ("except grpc.aio.AioRpcError", "except ValueError"),
+        "the caller got NOT_FOUND": ("error.code(),", "grpc.StatusCode.NOT_FOUND,"),
+        "the caller got OK": (RELAY, "return pb.RetrieveResponse()"),
+        "had no deadline": (", timeout=context.time_remaining()", ""),
+        "had a deadline of 4.0 s": ("context.time_remaining()", "4"),
+        "made 0 calls to the back end": (
+            STUB,
+            f"{STUB}\n        self.cached = {{}}",
+            f"return {ASK}",
+            f"""\
+if request.key not in self.cached:
+                self.cached[request.key] = {ASK}
+            return self.cached[request.key]""",
+        ),
+        "the value of another caller's key": (
+            "Retrieve(request, timeout",
+            "Retrieve(self.request, timeout",
+            TRY,
+            f"        self.request = request\n        await asyncio.sleep(0.01)\n{TRY}",
+        ),
+        "refused some": (SERVER, "grpc.aio.server(maximum_concurrent_rpcs=8)"),
+        "must return two things": ("return server, port", "return port"),
+        "no server answers": ("    await server.start()\n", ""),
+        "does not know the method": (
+            "    add_KeyValueServiceServicer_to_server(Front(stub), server)\n",
+            "",
+        ),
+        "only such a server runs coroutines": (
+            SERVER,
+            "grpc.server(ThreadPoolExecutor(64))",
+            "await server.start()",
+            "server.start()",
+        ),
+        "before the back end had answered": (
+            f"return {ASK}",
+            f"""\
+call = asyncio.ensure_future({ASK.removeprefix("await ")})
+            await asyncio.wait([call], timeout=1)
+            return call.result() if call.done() else pb.RetrieveResponse()""",
+        ),
+    },
 )
 
 
-@known("09.shed", "so that it comes back after an error, too")
-class ShedThatReleasesAfterSuccess(Shed):
-    def intercept_service(self, continuation, details):
-        handler = continuation(details)
-
-        def answer(request, context):
-            if not self.free.acquire(blocking=False):
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
-            reply = handler.unary_unary(request, context)
-            self.free.release()
-            return reply
-
-        return around(handler, answer)
-
-
-@known("09.shed", "All methods share the places")
-class ShedPerMethod(Shed):
-    def __init__(self, limit):
-        self.limit = limit
-
-    def intercept_service(self, continuation, details):
-        self.free = threading.Semaphore(self.limit)
-        return Shed.intercept_service(self, continuation, details)
-
-
-@known("09.shed", "Does each call give back one place, and no call two?")
-class OneTooFew(Shed):
-    def __init__(self, limit):
-        super().__init__(max(1, limit - 1))
-
-
-@known("09.shed", "must end with RESOURCE_EXHAUSTED")
-class ShedAsUnavailable(Shed):
-    def intercept_service(self, continuation, details):
-        handler = continuation(details)
-
-        def answer(request, context):
-            if not self.free.acquire(blocking=False):
-                context.abort(grpc.StatusCode.UNAVAILABLE, "too many calls")
-            try:
-                return handler.unary_unary(request, context)
-            finally:
-                self.free.release()
-
-        return around(handler, answer)
-
-
-@known("09.shed", "gRPC does not run the method for them")
-class ShedAtArrival(Shed):
-    def intercept_service(self, continuation, details):
-        handler = continuation(details)
-        has_place = self.free.acquire(blocking=False)
-
-        def answer(request, context):
-            if not has_place:
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
-            try:
-                return handler.unary_unary(request, context)
-            finally:
-                self.free.release()
-
-        return around(handler, answer)
-
-
-@known("09.shed", "`intercept_service` must return a handler")
-class ShedWithoutAHandler(Shed):
-    def intercept_service(self, continuation, details):
-        continuation(details)
-
-
-@known("09.shed", "let the error out")
-class ShedThatHidesErrors(Shed):
-    def intercept_service(self, continuation, details):
-        inner = Shed.intercept_service(self, continuation, details)
-
-        def answer(request, context):
-            try:
-                return inner.unary_unary(request, context)
-            except RuntimeError:
-                return pb.RetrieveResponse()
-
-        return around(inner, answer)
-
-
-# ---- 10.retry_config -----------------------------------------------------------------------------
-
-
-def config_with(codes=("UNAVAILABLE",), **changed):
-    def config(attempts, first_pause_s, tokens, ratio):
-        policy = {
-            "maxAttempts": attempts,
-            "initialBackoff": f"{first_pause_s}s",
-            "maxBackoff": "1s",
-            "backoffMultiplier": 2,
-            "retryableStatusCodes": list(codes),
-        }
-        return {
-            "methodConfig": [{"name": [{}], "retryPolicy": policy | changed}],
-            "retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio},
-        }
-
-    return config
-
-
-right("10.retry_config")(config_with())
-
-
-def config_changed(change):
-    """A config after `change(config, its policy)`."""
-
-    def config(attempts, first_pause_s, tokens, ratio):
-        made = config_with()(attempts, first_pause_s, tokens, ratio)
-        change(made, made["methodConfig"][0]["retryPolicy"])
-        return made
-
-    return config
-
-
-@known("10.retry_config", "`retryThrottling` stands beside `methodConfig`")
-@config_changed
-def config_without_a_budget(config, policy):
-    del config["retryThrottling"]
-
-
-@known("10.retry_config", 'does `"name": [{}]` name all methods?')
-@config_changed
-def config_without_a_name(config, policy):
-    config["methodConfig"][0]["name"] = []
-
-
-@known("10.retry_config", "counts the first attempt, too")
-@config_changed
-def config_of_retries(config, policy):
-    policy["maxAttempts"] += 1
-
-
-@known("10.retry_config", "retry UNAVAILABLE and nothing else")
-@config_changed
-def config_that_retries_everything(config, policy):
-    policy["retryableStatusCodes"] += ["INTERNAL", "DEADLINE_EXCEEDED"]
-
-
-@known("10.retry_config", "gRPC does not accept this service config")
-@config_changed
-def config_with_a_number(config, policy):
-    policy["initialBackoff"] = float(policy["initialBackoff"].rstrip("s"))
-
-
-@known("10.retry_config", "`initialBackoff` is the first pause")
-@config_changed
-def config_with_a_fixed_pause(config, policy):
-    policy["initialBackoff"] = "0.05s"
-
-
-@known("10.retry_config", "`maxTokens` is the number of tokens")
-@config_changed
-def config_with_twice_the_tokens(config, policy):
-    config["retryThrottling"]["maxTokens"] *= 2
-
-
-@known("10.retry_config", "`tokenRatio` is what one answer earns")
-@config_changed
-def config_with_a_fixed_ratio(config, policy):
-    config["retryThrottling"]["tokenRatio"] = 0.1
-
-
-# ---- 15.client -----------------------------------------------------------------------------------
-
-
-def client(scaled=1, both=False, take=iter, codes=None):
-    def my_client(addresses, requests, in_flight, timeout_s):
-        channels = [grpc.insecure_channel(address) for address in addresses]
-        stubs = [KeyValueServiceStub(channel) for channel in channels]
-        free = threading.Semaphore(int(scaled * in_flight) or 1)
-
-        def send(request, number, attempt):
-            call = method_of(stubs[number % 2], request).future(
-                request, timeout=timeout_s * 2**attempt
-            )
-
-            def ended(call):
-                if attempt < 5 and call.code() is not grpc.StatusCode.OK:
-                    send(request, number + 1, attempt + 1)
-                else:
-                    free.release()
-
-            call.add_done_callback(ended)
-
-        for number, request in enumerate(take(requests)):
-            free.acquire()
-            if both:
-                method_of(stubs[(number + 1) % 2], request).future(request)
-            send(request, number, 0)
-        for _ in range(int(scaled * in_flight) or 1):
-            free.acquire()
-        for channel in channels:
-            channel.close()
-
-    return my_client
-
-
-right("15.client")(client())
-known("15.client", "waited until it went on")(
-    lambda addresses, requests, in_flight, timeout_s: plain(addresses, requests, in_flight)
-)
-known("15.client", "open at once")(
-    lambda addresses, requests, in_flight, timeout_s: patient(addresses, requests, 40, timeout_s)
-)
-
-
-def client_with_a_deadline(send_again, step, again=4):
-    """It retries statuses for which `send_again` is true, at the stub `step` places on."""
-
-    def my_client(addresses, requests, in_flight, timeout_s):
-        channels = [grpc.insecure_channel(address) for address in addresses]
-        stubs = [KeyValueServiceStub(channel) for channel in channels]
-        free = threading.Semaphore(in_flight)
-
-        def send(request, number, attempt):
-            stub = stubs[number % len(stubs)]
-            call = method_of(stub, request).future(request, timeout=timeout_s)
-            call.add_done_callback(lambda call: ended(call, request, number, attempt))
-
-        def ended(call, request, number, attempt):
-            if attempt < again and send_again(call.code()):
-                send(request, number + step, attempt + 1)
-            else:
-                free.release()
-
-        for number, request in enumerate(requests):
-            free.acquire()
-            send(request, number, 0)
-        for _ in range(in_flight):
-            free.acquire()
-        for channel in channels:
-            channel.close()
-
-    return my_client
-
-
-known("15.client", "ended with DEADLINE_EXCEEDED")(client_with_a_deadline(lambda code: False, 1))
-known("15.client", "and never to the other")(
-    client_with_a_deadline(lambda code: code is not grpc.StatusCode.OK, 2)
-)
-known("15.client", "One server went away")(
-    client_with_a_deadline(lambda code: code is grpc.StatusCode.DEADLINE_EXCEEDED, 1)
-)
-known("15.client", "a storm")(
-    client_with_a_deadline(lambda code: code is not grpc.StatusCode.OK, 1, 9)
-)
-known("15.client", "requests were lost")(
-    client_with_a_deadline(lambda code: code is not grpc.StatusCode.OK, 1)
-)
-
-
-# ---- 11.hedged -----------------------------------------------------------------------------------
-
-
-@known("11.hedged", "had passed without a reply")
-async def not_hedged(first, second, request, after_s):
-    return await first.Retrieve(request)
-
-
-@known("11.hedged", "the second server was called at once")
-async def both_at_once(first, second, request, after_s):
-    calls = [asyncio.ensure_future(stub.Retrieve(request)) for stub in (first, second)]
-    done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
-    for call in waiting:
-        call.cancel()
-    return done.pop().result()
-
-
-@known("11.hedged", "Keep it: the first server may still be faster")
-async def retried(first, second, request, after_s):
-    try:
-        return await asyncio.wait_for(first.Retrieve(request), after_s)
-    except TimeoutError:
-        return await second.Retrieve(request)
-
-
-@known("11.hedged", "cancel the call to the first one")
-async def never_cancelled(first, second, request, after_s):
-    calls = {asyncio.ensure_future(first.Retrieve(request))}
-    done, waiting = await asyncio.wait(calls, timeout=after_s)
-    if not done:
-        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
-        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    return done.pop().result()
-
-
-@known("11.hedged", "still waits for the first one")
-async def waits_for_both(first, second, request, after_s):
-    calls = {asyncio.ensure_future(first.Retrieve(request))}
-    done, waiting = await asyncio.wait(calls, timeout=after_s)
-    if not done:
-        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
-        done, _ = await asyncio.wait(waiting)
-    return done.pop().result()
-
-
-@known("11.hedged", "The first *reply* wins")
-async def prefers_the_second(first, second, request, after_s):
-    call = asyncio.ensure_future(first.Retrieve(request))
-    done, _ = await asyncio.wait({call}, timeout=after_s)
-    if done:
-        return call.result()
-    reply = await second.Retrieve(request)
-    call.cancel()
-    return reply
-
-
-@known("11.hedged", "A reply ends the wait")
-async def always_sleeps(first, second, request, after_s):
-    call = asyncio.ensure_future(first.Retrieve(request))
-    await asyncio.sleep(after_s)
-    if call.done():
-        return call.result()
-    other = asyncio.ensure_future(second.Retrieve(request))
-    done, waiting = await asyncio.wait({call, other}, return_when=asyncio.FIRST_COMPLETED)
-    for each in waiting:
-        each.cancel()
-    return done.pop().result()
-
-
-@known("11.hedged", "no call came to the first server")
-async def in_the_other_order(first, second, request, after_s):
-    return await hedged(second, first, request, after_s)
-
-
-# ---- 07.ask_all ----------------------------------------------------------------------------------
-
-
-async def ask_one(stub, key):
-    try:
-        return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value
-    except grpc.RpcError as error:
-        if error.code() is not grpc.StatusCode.NOT_FOUND:
-            raise
-        return None
-
-
-async def ask_all_with_gather(stub, keys):
-    return list(await asyncio.gather(*(ask_one(stub, key) for key in keys)))
-
-
-# ---- 05.in_order ---------------------------------------------------------------------------------
-
-right("05.in_order")(lambda calls: itertools.accumulate(calls["done_s"], max))
-
-
-# ---- more known-wrong answers --------------------------------------------------------------------
-
-
-@known("07.ask_all", "the blocking client again")
-async def group_in_the_loop(stub, keys):
+@right("07.ask_all")
+async def calls_first(stub, keys):
+    """A grpc.aio call starts when it is made: no task is needed."""
+    calls = [stub.Retrieve(pb.RetrieveRequest(key=key)) for key in keys]
     values = []
-    for key in keys:
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(ask_one(stub, key))
-        values.append(task.result())
+    for call in calls:
+        try:
+            values.append((await call).value)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            values.append(None)
     return values
 
 
-@known("07.ask_all", "each has to be awaited")
-async def returns_the_calls(stub, keys):
-    return [stub.Retrieve(pb.RetrieveRequest(key=key)) for key in keys]
+GROUP = """\
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(key)) for key in keys]
+    return [task.result() for task in tasks]"""
+GATHER = "    return list(await asyncio.gather(*map(one, keys)))"
+ONE = "    async def one(key):"
+RETRIEVE = "            reply = await stub.Retrieve(RetrieveRequest(key=key))"
 
 
-@known("07.ask_all", "in the order in which the replies came")
-async def as_they_come(stub, keys):
-    return [await each for each in asyncio.as_completed([ask_one(stub, key) for key in keys])]
+def asks(said, *lines):
+    """A mistake in how the coroutines are awaited."""
+    mistake("07.ask_all", said, GROUP, "\n".join(f"    {line}" for line in lines))
 
 
-def ask_all_by(one):
-    """All at once, each with `one(stub, key)`."""
-
-    async def ask(stub, keys):
-        return list(await asyncio.gather(*(one(stub, key) for key in keys)))
-
-    return ask
-
-
-@known("07.ask_all", "NOT_FOUND")
-@ask_all_by
-async def lets_one_error_through(stub, key):
-    return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value
-
-
-@known("07.ask_all", "the list has an exception")
-@ask_all_by
-async def returns_the_error(stub, key):
-    try:
-        return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value
-    except grpc.aio.AioRpcError as error:
-        return error
-
-
-@known("07.ask_all", "as if all were well")
-@ask_all_by
-async def any_error_is_none(stub, key):
-    try:
-        return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value
-    except Exception:
-        return None
-
-
-@known("07.ask_all", "the value of b'empty' must be b''")
-@ask_all_by
-async def empty_is_none(stub, key):
-    return await ask_one(stub, key) or None
-
-
-@known("07.ask_all", "return its `value`")
-@ask_all_by
-async def returns_the_reply_of_each(stub, key):
-    try:
-        return await stub.Retrieve(pb.RetrieveRequest(key=key))
-    except grpc.aio.AioRpcError:
-        return None
-
-
-@known("07.ask_all", "never more than 2 of 6")
-async def two_at_a_time(stub, keys):
-    return [
-        value
-        for first in range(0, len(keys), 2)
-        for value in await ask_all_with_gather(stub, keys[first : first + 2])
-    ]
-
-
-@known("07.ask_all", "also a key that stands there twice")
-async def each_key_asked_once(stub, keys):
-    once = list(dict.fromkeys(keys))
-    values = dict(zip(once, await ask_all_with_gather(stub, once), strict=True))
-    return [values[key] for key in keys]
-
-
-# ---- 12.spread, 12.owner -------------------------------------------------------------------------
-
-
-def channel_with(config):
-    """One channel to all addresses, with this service config."""
-
-    def channel(addresses):
-        options = [("grpc.service_config", json.dumps(config))]
-        return grpc.insecure_channel("ipv4:" + ",".join(addresses), options=options)
-
-    return channel
-
-
-spread = channel_with({"loadBalancingConfig": [{"round_robin": {}}]})
-known("12.spread", "`pick_first`")(
-    lambda addresses: grpc.insecure_channel("ipv4:" + ",".join(addresses))
+asks("the blocking client again", "return [await one(key) for key in keys]")
+asks("each has to be awaited", "return [stub.Retrieve(RetrieveRequest(key=key)) for key in keys]")
+asks(
+    "in the order in which the replies came",
+    "return [await each for each in asyncio.as_completed([one(key) for key in keys])]",
 )
+asks(
+    "also a key that stands there twice",
+    "once = list(dict.fromkeys(keys))",
+    "values = await asyncio.gather(*map(one, once))",
+    "return [values[once.index(key)] for key in keys]",
+)
+asks("a coroutine paused its thread", "time.sleep(10)", GROUP.lstrip())
+asks(
+    "it waits for a time",
+    "tasks = [asyncio.ensure_future(one(key)) for key in keys]",
+    "tasks and await asyncio.wait(tasks, timeout=2)",
+    "return [task.result() if task.done() else None for task in tasks]",
+)
+mistakes(
+    "07.ask_all",
+    {
+        "NOT_FOUND": ("return None", "raise", GROUP, GATHER),
+        "the list has an exception": ("return None", "return error"),
+        "as if all were well": ("            raise\n", "            return None\n"),
+        "the value of b'empty' must be b''": ("return value", "return value or None"),
+        "return its `value`": ("reply.value", "reply"),
+        "never more than 2 of 6": (
+            ONE,
+            f"    places = asyncio.Semaphore(2)\n\n{ONE}",
+            RETRIEVE,
+            f"            async with places:\n    {RETRIEVE}",
+        ),
+    },
+)
+
+# 08
+
+
+@right("08.open_loop")
+def polling(stub, requests, due_times):
+    start, times_s, changed = time.perf_counter(), [], threading.Condition()
+
+    def ended(due_s):
+        with changed:
+            times_s.append(time.perf_counter() - start - due_s)
+            changed.notify()
+
+    for due_s, request in zip(due_times, requests, strict=False):
+        while time.perf_counter() < start + due_s:
+            time.sleep(0.01)
+        call = method_of(stub, request).future(request)
+        call.add_done_callback(lambda _, due_s=due_s: ended(due_s))
+    with changed:
+        changed.wait_for(lambda: len(times_s) == len(due_times))
+    return times_s
+
+
+SLEEP = "time.sleep(max(0.0, start + due_s - time.perf_counter()))"
+mistakes(
+    "08.open_loop",
+    {
+        "only one was sent": ("sent += 1", "sent += call.exception() is not call"),
+        "still in time": (
+            SLEEP,
+            "time.sleep(due_s - sent_s)\n        sent_s = due_s",
+            "start, sent",
+            "sent_s = 0.0\n    start, sent",
+        ),
+        "from the *due* time": (SLEEP, f"{SLEEP}\n        due_s = time.perf_counter() - start"),
+        "time.sleep": (SLEEP, ""),
+        "end minus the due time": ("lambda _, due_s=due_s:", "lambda _:"),
+        "you returned": ("range(sent)]", "range(ended.qsize())]"),
+        "non-negative": (
+            "max(0.0, start + due_s - time.perf_counter())",
+            "start + due_s - time.perf_counter()",
+        ),
+    },
+)
+
+
+@right("08.response_times")
+def with_a_list_of_workers(arrivals_s, work_s, workers=1):
+    free_s, times_s = [0.0] * workers, []
+    for at_s, work in zip(arrivals_s, work_s, strict=True):
+        first = free_s.index(min(free_s))
+        free_s[first] = max(at_s, free_s[first]) + work
+        times_s.append(free_s[first] - at_s)
+    return times_s
+
+
+# 09
+
+FREE = "threading.Semaphore(limit)"
+REFUSE = "if not self.free.acquire(blocking=False):"
+RELEASE = "self.free.release()"
+HANDLER = "handler = continuation(details)"
+RUN = "return handler.unary_unary(request, context)"
+FINALLY = f"            finally:\n                {RELEASE}"
+COUNT = (FREE, "0\n        self.limit, self.lock = limit, threading.Lock()")
+right("09.shed")(
+    edited(
+        "09.shed",
+        *COUNT,
+        REFUSE,
+        "with self.lock:\n                free = self.free < self.limit\n"
+        "                self.free += free\n            if not free:",
+        RELEASE,
+        "with self.lock:\n                    self.free -= 1",
+    )
+)
+mistakes(
+    "09.shed",
+    {
+        "took the last place": (
+            *COUNT,
+            REFUSE,
+            "if self.free >= self.limit:",
+            "            try:",
+            "            self.free += 1\n            try:",
+            RELEASE,
+            "self.free -= 1",
+        ),
+        "must be refused *at once*": ("acquire(blocking=False)", "acquire()"),
+        "A call that has ended must give its place back": (RELEASE, "pass"),
+        "so that it comes back after an error, too": (
+            f"{RUN}\n{FINALLY}",
+            f"reply = {RUN.removeprefix('return ')}\n                {RELEASE}\n"
+            "                return reply\n            finally:\n                pass",
+        ),
+        "All methods share the places": (
+            HANDLER,
+            f"self.free = {FREE}\n        {HANDLER}",
+            f"self.free = {FREE}\n\n",
+            "self.limit = limit\n\n",
+            FREE,
+            "threading.Semaphore(self.limit)",
+        ),
+        "and no call two?": (FREE, "threading.Semaphore(max(1, limit - 1))"),
+        "must end with RESOURCE_EXHAUSTED": ("RESOURCE_EXHAUSTED", "UNAVAILABLE"),
+        "gRPC does not run the method for them": (
+            REFUSE,
+            "if not free:",
+            HANDLER,
+            f"{HANDLER}\n        free = self.free.acquire(blocking=False)",
+        ),
+        "`intercept_service` must return a handler": ("return grpc.unary", "grpc.unary"),
+        "let the error out": (
+            FINALLY,
+            f"""\
+            except RuntimeError:
+                return pb.RetrieveResponse()
+{FINALLY}""",
+        ),
+    },
+)
+
+# 10
+
+BUDGET = '        "retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio},\n'
+PAUSE = 'f"{first_pause_s}s"'
+CODES = '["UNAVAILABLE"]'
+for said, old, new in (
+    ("`retryThrottling` stands beside `methodConfig`", BUDGET, ""),
+    ('does `"name": [{}]` name all methods?', "[{}]", "[]"),
+    ("counts the first attempt, too", "attempts,\n        ", "attempts + 1,\n        "),
+    ("`maxAttempts` is a whole number", "attempts,\n        ", "1,\n        "),
+    ("retry UNAVAILABLE and nothing else", CODES, '["UNAVAILABLE", "INTERNAL"]'),
+    ("`retryableStatusCodes` is a list", CODES, '"UNAVAILABLE"'),
+    ("gRPC does not accept this service config", PAUSE, "first_pause_s"),
+    ("`initialBackoff` is text", PAUSE, "0.05"),
+    ("`initialBackoff` is the first pause", PAUSE, '"0.05s"'),
+    ("`maxBackoff` is text", '"1s"', '"1"'),
+    ("`maxTokens` is the number of tokens", ": tokens", ": 2 * tokens"),
+    ("`tokenRatio` is what one answer earns", ": ratio", ": 0.1"),
+):
+    mistake("10.retry_config", said, old, new)
+
+
+@known("10.retry_config", "returned the text")
+def config_as_text(*limits):
+    return json.dumps(retry_config(*limits))
+
+
+@right("10.backoff")
+def backoff_by_doubling(failures, first_s, most_s, draw):
+    longest_s = first_s
+    for _ in range(failures - 1):
+        longest_s = min(2 * longest_s, most_s)
+    return draw() * min(longest_s, most_s)
+
+
+ANOTHER = "request_id is None or self.created_by.get(request.key) != request_id"
+mistakes(
+    "10.once",
+    {
+        "sent again, ended with ALREADY_EXISTS": (ANOTHER, "True"),
+        "it is another client's": (ANOTHER, "False"),
+        "have no id in common": ("request_id is None or ", ""),
+    },
+)
+
+
+@known("10.once", "with the lock held, after the disk")
+class NotesAfterwards(Store):
+    def __init__(self):
+        super().__init__()
+        self.ids = set()
+
+    def Create(self, request, context):
+        pair = request.key, dict(context.invocation_metadata()).get("request-id")
+        if pair[1] is None or pair not in self.ids:
+            super().Create(request, context)
+            self.ids.add(pair)
+        return pb.CreateResponse()
+
+
+# 11
+
+
+@right("11.hedged")
+async def hedged_with_a_queue(first, second, request, after_s):
+    replies = asyncio.Queue()
+
+    async def ask(stub, delay_s):
+        await asyncio.sleep(delay_s)
+        await replies.put(await stub.Retrieve(request))
+
+    tasks = [asyncio.create_task(ask(first, 0)), asyncio.create_task(ask(second, after_s))]
+    reply = await replies.get()
+    for task in tasks:
+        task.cancel()
+    return reply
+
+
+NO_REPLY = "    if not done:\n"
+mistakes(
+    "11.hedged",
+    {
+        "had passed without a reply": ("timeout=after_s", "timeout=None"),
+        "the second server was called at once": ("timeout=after_s", "timeout=0"),
+        "cancel the call to the first one": ("call.cancel()", "pass"),
+        "still waits for the first one": (", return_when=asyncio.FIRST_COMPLETED", ""),
+        "Keep it: the first server may still be faster": (
+            NO_REPLY,
+            f"{NO_REPLY}        waiting.pop().cancel()\n",
+        ),
+        "The first *reply* wins": (
+            NO_REPLY,
+            f"""\
+{NO_REPLY}\
+        reply = await second.Retrieve(request)
+        waiting.pop().cancel()
+        return reply
+""",
+        ),
+        "A reply ends the wait": (
+            "    done, waiting = await asyncio.wait(calls",
+            "    await asyncio.sleep(after_s)\n    done, waiting = await asyncio.wait(calls",
+            "timeout=after_s",
+            "timeout=0",
+        ),
+        "no call came to the first server": ("(first, second", "(second, first"),
+    },
+)
+
+# 12
+
+
+@right("12.spread")
+def with_the_option_of_the_channel(addresses):
+    return grpc.insecure_channel(
+        "ipv4:" + ",".join(addresses), options=(("grpc.lb_policy_name", "round_robin"),)
+    )
+
+
+mistake("12.spread", "`pick_first`", ", options=options", "")
 known("12.spread", "one server answered all")(lambda addresses: spread(addresses[:1]))
 known("12.spread", "not several")(lambda addresses: [spread([each]) for each in addresses])
 known("12.spread", "got int")(len)
@@ -802,6 +1021,7 @@ known("12.owner", "Leave chance out")(lambda key, servers: random.choice(servers
 known("12.owner", "to the new server only")(
     lambda key, servers: sorted(servers)[position(key) % len(servers)]
 )
+mistake("12.owner", "a hundred points", "range(100)", "range(1)")
 
 
 @known("12.owner", "use the names, not their places")
@@ -810,13 +1030,7 @@ def by_place(key, servers):
     return servers[weights.index(max(weights))]
 
 
-@known("12.owner", "a hundred points")
-def with_one_point_each(key, servers):
-    points = sorted((position(name.encode()), name) for name in servers)
-    return points[bisect.bisect(points, (position(key), "")) % len(points)][1]
-
-
-# ---- 13: which server ----------------------------------------------------------------------------
+# 13
 
 
 @right("13.least_open")
@@ -829,385 +1043,69 @@ def in_turn():
     return lambda open_calls: next(turn) % len(open_calls)
 
 
-def counts_the_call(open_calls):
-    chosen = least_outstanding(open_calls)
-    open_calls[chosen] += 1
-    return chosen
-
-
 known("13.least_open", "whatever the counts are")(lambda open_calls: 0)
 known("13.least_open", "A random server")(lambda open_calls: random.randrange(len(open_calls)))
 known("13.least_open", "That is round robin")(in_turn())
-known("13.least_open", "the most open calls")(lambda open_calls: open_calls.index(max(open_calls)))
 known("13.least_open", "the first of")(lambda open_calls: open_calls.index(min(open_calls)))
 known("13.least_open", "the last of")(
     lambda open_calls: max(i for i, c in enumerate(open_calls) if c == min(open_calls))
 )
 known("13.least_open", "numbered from 0")(lambda open_calls: least_outstanding(open_calls) + 1)
-known("13.least_open", "it changed the list")(counts_the_call)
 known("13.least_open", "an int")(lambda open_calls: open_calls[least_outstanding(open_calls)] / 1)
-
-
-@known("13.least_open", "A server with no open call is free")
-def passes_over_free_ones(open_calls):
-    busy = [calls for calls in open_calls if calls]
-    return open_calls.index(min(busy)) if busy else least_outstanding(open_calls)
-
-
-def simulated(*mistakes):
-    """A simulator that keeps the ends of the calls, with these mistakes."""
-
-    def simulate(arrivals_s, service_s, servers, choose, every_s):
-        ends, report, reported_s, times_s = [[] for _ in range(servers)], [], -math.inf, []
-        for at_s in arrivals_s:
-            if "fresh" in mistakes or at_s - reported_s >= every_s:
-                since_s = 0 if "ended count" in mistakes else at_s
-                report = [sum(end_s > since_s for end_s in each) for each in ends]
-                reported_s = at_s
-            server = choose(list(report) if "copies" in mistakes else report)
-            queue = sorted(itertools.chain(*ends)) if "one queue" in mistakes else ends[server]
-            begins_s = max([at_s, *queue[-1:]])
-            ends[server].append((at_s if "no queue" in mistakes else begins_s) + service_s)
-            since_s = begins_s if "from its begin" in mistakes else at_s
-            times_s.append(ends[server][-1] - since_s)
-        return times_s
-
-    return simulate
-
-
-right("13.simulate")(simulated())
-known("13.simulate", "A busy server lets it wait")(simulated("no queue"))
-known("13.simulate", "the time counts from its arrival")(simulated("from its begin"))
-known("13.simulate", "a call of another server")(simulated("one queue"))
-known("13.simulate", "give `choose` the same list")(simulated("copies"))
-known("13.simulate", "those that have ended do not count")(simulated("ended count"))
-known("13.simulate", "A report is made if")(simulated("fresh"))
-known("13.simulate", "a list with the response time of each")(lambda *given: 0.02)
-
-
-@known("13.simulate", "once for each")
-def asks_twice(arrivals_s, service_s, servers, choose, every_s):
-    for _ in arrivals_s:
-        choose([0] * servers)
-    return simulated()(arrivals_s, service_s, servers, choose, every_s)
-
-
-# ---- 14.create_if_absent -------------------------------------------------------------------------
-
-
-def create_with(compare, key, value):
-    """One transaction: the put, if etcd finds the comparison true."""
-    put = etcd_pb2.RequestOp(request_put=etcd_pb2.PutRequest(key=key, value=value))
-    return etcd_pb2.TxnRequest(compare=[compare], success=[put])
-
-
-def is_absent(key):
-    return etcd_pb2.Compare(key=key, target="VERSION", result="EQUAL", version=0)
-
-
-@known("14.create_if_absent", "Put stores a value in any case")
-def put_only(stub, key, value):
-    stub.Put(etcd_pb2.PutRequest(key=key, value=value))
-    return True
-
-
-@known("14.create_if_absent", "between your look and your write")
-def looks_then_puts(stub, key, value):
-    if stub.Range(etcd_pb2.RangeRequest(key=key)).kvs:
-        return False
-    stub.Put(etcd_pb2.PutRequest(key=key, value=value))
-    return True
-
-
-@known("14.create_if_absent", "has version 0")
-def puts_if_present(stub, key, value):
-    present = etcd_pb2.Compare(key=key, target="VERSION", result="GREATER", version=0)
-    return stub.Txn(create_with(present, key, value)).succeeded
-
-
-@known("14.create_if_absent", "not False")
-def always_true(stub, key, value):
-    stub.Txn(create_with(is_absent(key), key, value))
-    return True
-
-
-@known("14.create_if_absent", "Let the error through")
-def hides_errors(stub, key, value):
-    try:
-        return stub.Txn(create_with(is_absent(key), key, value)).succeeded
-    except grpc.RpcError:
-        return False
-
-
-@known("14.create_if_absent", "not True")
-def returns_the_reply(stub, key, value):
-    return stub.Txn(create_with(is_absent(key), key, value))
-
-
-# ---- 07: a front, many calls, a climb -----------------------------------------------------------
-
-
-def serving_front(front, **settings):
-    """A `serve` that starts a server with this servicer."""
-
-    async def serve(stub):
-        server = grpc.aio.server(**settings)
-        add_KeyValueServiceServicer_to_server(front(stub), server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        return server, port
-
-    return serve
-
-
-def front_that(retrieve):
-    """A `serve` whose servicer has this `Retrieve`."""
-    return serving_front(type("MyFront", (Front,), {"Retrieve": retrieve}))
-
-
-@right("07.front")
-async def with_a_handler(stub):
-    """No servicer class: a generic handler for the one method."""
-
-    async def retrieve(request, context):
-        try:
-            return await stub.Retrieve(request, timeout=context.time_remaining())
-        except grpc.RpcError as error:
-            await context.abort(error.code(), error.details())
-
-    method = grpc.unary_unary_rpc_method_handler(
-        retrieve, pb.RetrieveRequest.FromString, pb.RetrieveResponse.SerializeToString
-    )
-    server = grpc.aio.server()
-    handlers = grpc.method_handlers_generic_handler(
-        "kvstore.v1.KeyValueService", {"Retrieve": method}
-    )
-    server.add_generic_rpc_handlers((handlers,))
-    port = server.add_insecure_port("localhost:0")
-    await server.start()
-    return [server, port]
-
-
-@known("07.front", "something else than a reply message")
-@front_that
-async def never_awaits(self, request, context):
-    return self.stub.Retrieve(request, timeout=context.time_remaining())
-
-
-@known("07.front", "blocks its only thread")
-@front_that
-async def blocks_the_loop(self, request, context):
-    call = self.stub.Retrieve(request, timeout=context.time_remaining())
-    await asyncio.sleep(0.01)  # lets the call leave
-    end_s = time.perf_counter() + 4
-    while not call.done() and time.perf_counter() < end_s:
-        time.sleep(0.005)
-    return await call
-
-
-def front_for_a_few(places):
-    class FewAtATime(Front):
-        def __init__(self, stub):
-            super().__init__(stub)
-            self.places = asyncio.Semaphore(places)
-
-        async def Retrieve(self, request, context):
-            async with self.places:
-                return await super().Retrieve(request, context)
-
-    return serving_front(FewAtATime)
-
-
-known("07.front", "only one call at a time")(front_for_a_few(1))
-known("07.front", "never more than 10")(front_for_a_few(10))
-
-
-@known("07.front", "the error left your method")
-@front_that
-async def lets_errors_out(self, request, context):
-    return await self.stub.Retrieve(request, timeout=context.time_remaining())
-
-
-@known("07.front", "the caller got NOT_FOUND")
-@front_that
-async def always_not_found(self, request, context):
-    try:
-        return await self.stub.Retrieve(request, timeout=context.time_remaining())
-    except grpc.aio.AioRpcError:
-        await context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
-
-
-@known("07.front", "the caller got OK")
-@front_that
-async def empty_reply(self, request, context):
-    try:
-        return await self.stub.Retrieve(request, timeout=context.time_remaining())
-    except grpc.aio.AioRpcError:
-        return pb.RetrieveResponse()
-
-
-def front_with_a_deadline(**deadline):
-    async def retrieve(self, request, context):
-        try:
-            return await self.stub.Retrieve(request, **deadline)
-        except grpc.aio.AioRpcError as error:
-            await context.abort(error.code(), error.details())
-
-    return front_that(retrieve)
-
-
-known("07.front", "had no deadline")(front_with_a_deadline())
-known("07.front", "had a deadline of 4.0 s")(front_with_a_deadline(timeout=4))
-
-
-@known("07.front", "made 0 calls to the back end")
-@front_that
-async def caches(self, request, context):
-    cached = vars(self).setdefault("cached", {})
-    if request.key not in cached:
-        cached[request.key] = await Front.Retrieve(self, request, context)
-    return cached[request.key]
-
-
-@known("07.front", "the value of another caller's key")
-@front_that
-async def shares_the_request(self, request, context):
-    self.request = request
-    await asyncio.sleep(0.01)
-    return await Front.Retrieve(self, self.request, context)
-
-
-known("07.front", "refused some")(serving_front(Front, maximum_concurrent_rpcs=8))
-
-
-@known("07.front", "must return two things")
-async def port_only(stub):
-    return (await serving_front(Front)(stub))[1]
-
-
-@known("07.front", "no server answers")
-async def not_started(stub):
-    server = grpc.aio.server()
-    add_KeyValueServiceServicer_to_server(Front(stub), server)
-    return server, server.add_insecure_port("127.0.0.1:0")
-
-
-@known("07.front", "does not know the method")
-async def not_added(stub):
-    server = grpc.aio.server()
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    return server, port
-
-
-@known("07.front", "only such a server runs coroutines")
-async def with_threads(stub):
-    server = grpc.server(ThreadPoolExecutor(64))
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    return server, port
-
-
-@right("07.ask_all")
-async def calls_first(stub, keys):
-    """A grpc.aio call starts when it is made: no task is needed."""
-    calls = [stub.Retrieve(pb.RetrieveRequest(key=key)) for key in keys]
-    values = []
-    for call in calls:
-        try:
-            values.append((await call).value)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise
-            values.append(None)
-    return values
-
-
-# ---- 10: more styles ----------------------------------------------------------------------------
-
-
-@right("10.backoff")
-def backoff_by_doubling(failures, first_s, most_s, draw):
-    longest_s = first_s
-    for _ in range(failures - 1):
-        longest_s = min(2 * longest_s, most_s)
-    return draw() * min(longest_s, most_s)
-
-
-# ---- 10.once ------------------------------------------------------------------------------------
-
-
-def created_by(right_of):
-    """A store whose Create takes a key that exists as its own where `right_of` says so."""
-
-    class MyOnce(FreeStore):
-        def __init__(self):
-            super().__init__()
-            self.ids = {}
-
-        def Create(self, request, context):
-            request_id = dict(context.invocation_metadata()).get("request-id")
-            time.sleep(self.write_s)
-            with self.lock:
-                if request.key not in self.values:
-                    self.values[request.key] = request.value
-                    self.ids[request.key] = request_id
-                elif not right_of(self.ids[request.key], request_id):
-                    context.abort(grpc.StatusCode.ALREADY_EXISTS, "this key has a value")
-            return pb.CreateResponse()
-
-    return MyOnce
-
-
-right("10.once")(created_by(lambda theirs, mine: mine is not None and theirs == mine))
-known("10.once", "sent again, ended with ALREADY_EXISTS")(created_by(lambda *_: False))
-known("10.once", "it is another client's")(created_by(lambda *_: True))
-known("10.once", "have no id in common")(created_by(lambda theirs, mine: theirs == mine))
-
-
-@known("10.once", "with the lock held, after the disk")
-class NotesAfterwards(FreeStore):
-    def __init__(self):
-        super().__init__()
-        self.ids = set()
-
-    def Create(self, request, context):
-        pair = request.key, dict(context.invocation_metadata()).get("request-id")
-        if pair[1] is None or pair not in self.ids:
-            super().Create(request, context)
-            self.ids.add(pair)
-        return pb.CreateResponse()
-
-
-# ---- 11: more styles ----------------------------------------------------------------------------
-
-
-@right("11.hedged")
-async def hedged_with_a_queue(first, second, request, after_s):
-    replies = asyncio.Queue()
-
-    async def ask(stub, delay_s):
-        await asyncio.sleep(delay_s)
-        await replies.put(await stub.Retrieve(request))
-
-    tasks = [asyncio.create_task(ask(first, 0)), asyncio.create_task(ask(second, after_s))]
-    reply = await replies.get()
-    for task in tasks:
-        task.cancel()
-    return reply
-
-
-# ---- 12: channels ------------------------------------------------------------------------------
-
-
-@right("12.spread")
-def with_the_option_of_the_channel(addresses):
-    return grpc.insecure_channel(
-        "ipv4:" + ",".join(addresses), options=(("grpc.lb_policy_name", "round_robin"),)
-    )
-
-
-# ---- 14: a key that is created once, late writes ------------------------------------------------
+mistakes(
+    "13.least_open",
+    {
+        "the most open calls": ("min(open_calls)", "max(open_calls)"),
+        "it changed the list": (
+            "return random",
+            "chosen = random",
+            "== fewest])",
+            "== fewest])\n    open_calls[chosen] += 1\n    return chosen",
+        ),
+        "A server with no open call is free": (
+            "min(open_calls)",
+            "min(filter(None, open_calls), default=0)",
+        ),
+    },
+)
+
+
+@right("13.simulate")
+def with_the_ends_of_all_calls(arrivals_s, service_s, servers, choose, every_s):
+    ends, report, reported_s, times_s = [[] for _ in range(servers)], [], -math.inf, []
+    for at_s in arrivals_s:
+        if at_s - reported_s >= every_s:
+            report = [sum(end_s > at_s for end_s in each) for each in ends]
+            reported_s = at_s
+        server = choose(report)
+        ends[server].append(max([at_s, *ends[server][-1:]]) + service_s)
+        times_s.append(ends[server][-1] - at_s)
+    return times_s
+
+
+CHOOSE = "server = choose(report)"
+mistakes(
+    "13.simulate",
+    {
+        "A busy server lets it wait": ("max(free_s[server], at_s)", "at_s"),
+        "from its arrival": ("append(free_s[server] - at_s)", "append(service_s)"),
+        "a call of another server": ("max(free_s[server], at_s)", "max(*free_s, at_s)"),
+        "give `choose` the same list": ("choose(report)", "choose(list(report))"),
+        "once for each": (CHOOSE, f"{CHOOSE}\n        choose(report)"),
+        "A report is made if": ("if at_s - reported_s >= every_s:", "if True:"),
+        "those that have ended do not count": (
+            "    free_s, report",
+            "    counts = [0] * servers\n    free_s, report",
+            "[math.ceil(max(0.0, each_s - at_s) / service_s) for each_s in free_s]",
+            "list(counts)",
+            CHOOSE,
+            f"{CHOOSE}\n        counts[server] += 1",
+        ),
+    },
+)
+known("13.simulate", "a list with the response time of each")(lambda *_: 0.02)
+
+# 14
 
 
 @right("14.create_if_absent")
@@ -1219,7 +1117,65 @@ def by_create_revision(stub, key, value):
     return stub.Txn(etcd_pb2.TxnRequest(compare=[absent], success=[put], failure=[read])).succeeded
 
 
-# ---- 16: a knee, a p99 --------------------------------------------------------------------------
+@known("14.create_if_absent", "Put stores a value in any case")
+def put_only(stub, key, value):
+    stub.Put(etcd_pb2.PutRequest(key=key, value=value))
+    return True
+
+
+@known("14.create_if_absent", "between your look and your write")
+def looks_then_puts(stub, key, value):
+    return not stub.Range(etcd_pb2.RangeRequest(key=key)).kvs and put_only(stub, key, value)
+
+
+@known("14.create_if_absent", "Let the error through")
+def hides_errors(stub, key, value):
+    try:
+        return create_if_absent(stub, key, value)
+    except grpc.RpcError:
+        return False
+
+
+mistakes(
+    "14.create_if_absent",
+    {
+        "has version 0": ("Compare.EQUAL", "Compare.GREATER"),
+        "not False": ("bool(reply.succeeded)", "True"),
+        "not True": ("bool(reply.succeeded)", "reply"),
+    },
+)
+
+# 15
+
+right("15.client")(edited("15.client", "ATTEMPTS = 5", "ATTEMPTS = 6"))
+OK = "call.code() is grpc.StatusCode.OK"
+PATIENCE = ("timeout=patience_s", "timeout=timeout_s")
+TWO = "grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED"
+mistakes(
+    "15.client",
+    {
+        "waited until it went on": ("timeout=patience_s", "timeout=None"),
+        "open at once": (LIMIT, "Semaphore(40)"),
+        "ended with DEADLINE_EXCEEDED": (*PATIENCE, OK, "True"),
+        "and never to the other": (*PATIENCE, "number + 1", "number + 2"),
+        "One server went away": (
+            *PATIENCE,
+            OK,
+            "call.code() is not grpc.StatusCode.DEADLINE_EXCEEDED",
+        ),
+        "a storm": (*PATIENCE, "ATTEMPTS = 5", "ATTEMPTS = 10"),
+        "requests were lost": PATIENCE,
+        "Whatever is not OK has failed": (OK, f"call.code() not in ({TWO})"),
+        "give it up after": (
+            "attempt == ATTEMPTS",
+            "False",
+            "2 ** (attempt - 1)",
+            "2 ** min(attempt - 1, 6)",
+        ),
+    },
+)
+
+# 16
 
 
 @right("16.knee")

@@ -14,9 +14,9 @@ from kvstore.course import NOT_ATTEMPTED
 from kvstore.course.exercises.client_trials import method_of
 from kvstore.course.lessons.lesson_15 import capstone
 from kvstore.course.lessons.lesson_15 import questions as facts
-from kvstore.course.lessons.lesson_15.judge import Line, Refused
+from kvstore.course.lessons.lesson_15.judge import Refused
 from kvstore.course.lessons.lesson_15.judge.__main__ import LATE_S
-from kvstore.course.lessons.lesson_15.judge.sitting import FAST, MEASURE_S, MOST
+from kvstore.course.lessons.lesson_15.judge.sitting import FAST, MEASURE_S
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from tools import capstone_trial
@@ -164,26 +164,6 @@ def test_a_mistake_of_the_learner_is_named_and_costs_nothing(fast):
         service.record()
 
     assert ["opened", "predict", "predict"] == events
-
-
-@pytest.mark.parametrize(
-    ("points_of", "says"),
-    [
-        ({}, "100 of 100 points, target met: passed"),
-        ({"stations named": 0.0, "start predicted": 0.0, "spent": 8.0},
-         "73 of 100 points, target met: not passed, that takes 75 points"),
-        ({"target": 20.0}, "90 of 100 points, target missed: not passed"),
-    ],
-)  # fmt: skip
-def test_a_score_says_whether_it_is_passed(points_of, says):
-    lines = [Line(name, points_of.get(name, float(of)), of, "") for name, of in MOST.items()]
-    final = {
-        "points": sum(line.points for line in lines),
-        "met": "target" not in points_of,
-        "lines": [line._asdict() for line in lines],
-    }
-
-    assert says == repr(capstone.Score({"final": final})).splitlines()[0]
 
 
 OTHERS = ("naive", "tempting", "at_random")

@@ -5,7 +5,6 @@ import json
 import math
 
 import pytest
-from kernels import Kernel
 from made_runs import run_of
 
 from kvstore.course import again, compare, comparisons, curves, live, predict, progress
@@ -186,32 +185,3 @@ def test_the_measured_dots_are_on_the_page(browser_page, page, tmp_path):
     assert [[1, 2], [20, 60]] == [dot[:2] for dot in dots]
     assert dots[0][2] == pytest.approx(line[0])  # on the line
     assert dots[1][2] < line[2]  # above it
-
-
-@pytest.fixture
-def kernel(tmp_path, monkeypatch):
-    made = Kernel()
-    yield made
-    made.close()
-
-
-RESTARTED = """
-from kvstore.course import predict
-print(sorted(predict("03.curve").curve.values()))
-"""
-
-
-@pytest.mark.slow
-def test_a_line_survives_a_restart_of_the_kernel(kernel):
-    kernel.run(
-        "from kvstore.course import predict, predictions\n"
-        'made = predict("03.curve")\n'
-        "made._keep([25, 250, 500, 1000, 1500, 2000, 2500])"  # what the widget calls
-    )
-    kernel.manager.restart_kernel(now=True)
-    kernel.client.wait_for_ready(timeout=60)
-
-    said, errors = kernel.run(RESTARTED)
-
-    assert [] == errors
-    assert "[25.0, 250.0, 500.0, 1000.0, 1500.0, 2000.0, 2500.0]" in said

@@ -7,14 +7,11 @@ from typing import NamedTuple
 
 import answers
 import cloudpickle
-import edge_answers
 import pytest
 import verdicts
-import wrong_answers
 from verdicts import known_wrong
 
 from kvstore.course import NOT_ATTEMPTED, exercises, judging
-from kvstore.course.exercises import solutions
 from kvstore.course.exercises.grading import judged
 
 EVERY = exercises.every()
@@ -33,11 +30,8 @@ class Case(NamedTuple):
 
 def pasted(exercise):
     """The answer that `solution` shows, run in an empty notebook."""
-    if not callable(exercise.reference):
-        return exercise.reference
-    names = {"__name__": "__main__"}
-    exec(compile(solutions.text_of(exercise), f"<{exercise.id}>", "exec"), names)
-    return names[exercise.reference.__name__]
+    called = callable(exercise.reference)
+    return verdicts.edited(exercise.id) if called else exercise.reference
 
 
 CASES = {
@@ -47,7 +41,6 @@ CASES = {
         for name in EVERY
         for wrong in known_wrong(name)
     ],
-    "edge": [Case(name, each, "not yet", said) for name, each, said in verdicts.EDGES],
     "right": [Case(*each, "passed") for each in verdicts.RIGHT],
 }
 EACH = [
@@ -60,8 +53,7 @@ EACH = [
 @pytest.fixture(scope="module")
 def verdict_on(request):
     """The verdicts of the judge's process, several at a time: a check waits most of its time."""
-    for module in (answers, edge_answers, wrong_answers):  # they travel as from a notebook
-        cloudpickle.register_pickle_by_value(module)
+    cloudpickle.register_pickle_by_value(answers)  # they travel as from a notebook
     # Beside other tests a check gets little of the processor; its limit is tested elsewhere.
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(judging, "find", lambda name: replace(EVERY[name], timeout_s=100.0))
@@ -83,8 +75,7 @@ def verdict_on(request):
     monkeypatch.undo()
     for each in judges:
         each.stop()
-    for module in (answers, edge_answers, wrong_answers):
-        cloudpickle.unregister_pickle_by_value(module)
+    cloudpickle.unregister_pickle_by_value(answers)
 
 
 @pytest.mark.slow

@@ -49,10 +49,6 @@ def test_the_measured_dot_lands_on_the_line_it_belongs_to():
     assert "measured: 1 dot at (10, 24)" in made.picture()[1]
 
 
-def test_whole_numbers_stay_whole():
-    assert all(isinstance(x, int) for x in explorer()._xs())
-
-
 def test_without_a_notebook_the_words_are_printed_and_nothing_is_run(page, monkeypatch):
     explore(law, SLIDERS, over="in_flight", run=pytest.fail)
 

@@ -35,7 +35,7 @@ from kvstore.course.lessons.lesson_13 import figures as lesson_13
 from kvstore.course.lessons.lesson_14 import figures as lesson_14
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover
 from kvstore.course.progress import Question
-from kvstore.course.views import calibration, style, timelines
+from kvstore.course.views import calibration, style
 from kvstore.measure import Sample
 from kvstore.model import Prediction, Station, batching
 from kvstore.protocol import StationTimes
@@ -263,10 +263,6 @@ def test_a_legend_over_a_dot_and_over_a_text_would_be_found():
     assert {"text", "dot"} == {words.split()[0] for words in under_the_legends(ax.figure)}
 
 
-def test_calls_take_the_lowest_lane_that_is_free():
-    assert [1, 2, 3, 2, 1] == timelines._lanes([0.0, 1.0, 1.5, 2.0, 3.0], [3.0, 2.0, 4.0, 2.5, 5.0])
-
-
 def test_blocking_calls_make_a_staircase_whose_kinds_differ_in_colour_and_in_hatching():
     ax = views.plot_calls_over_time(ONE, most=10)
     bars = sorted((bar for group in ax.containers for bar in group), key=lambda bar: bar.get_y())
@@ -306,13 +302,6 @@ def contrast(one, other):
 
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
-
-
-def test_two_servers_on_the_same_axes_share_a_legend():
-    ax = views.plot_throughput_by_in_flight([ONE], STATIONS)
-    views.plot_throughput_by_in_flight([MANY], STATIONS[:1], ax=ax)
-
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["bound", "measured"]
 
 
 def test_what_cannot_be_drawn_is_refused():

@@ -9,7 +9,7 @@ import pytest
 
 from kvstore.course import NOT_ATTEMPTED, check, exercises, hint, progress, solution
 from kvstore.course.exercises import Exercise, find, not_yet, passed
-from kvstore.course.exercises.grading import drawn_inputs, judged, same_result
+from kvstore.course.exercises.grading import judged, same_result
 
 
 def exercise(judge, **settings):
@@ -18,11 +18,6 @@ def exercise(judge, **settings):
 
 def doubles(answer):
     return passed("yes") if answer(2) == 4 else not_yet("4 was expected")
-
-
-def test_an_untouched_stub_is_not_attempted():
-    for answer in (None, ..., NOT_ATTEMPTED, lambda x: NOT_ATTEMPTED, lambda x: ...):
-        assert judged(exercise(doubles), answer).outcome == "not attempted"
 
 
 def test_the_judge_decides_on_a_function_and_on_a_value():
@@ -100,18 +95,6 @@ def test_an_error_inside_a_run_is_still_the_learners():
     assert judged(exercise(judge), lambda: NOT_ATTEMPTED).outcome == "not attempted"
 
 
-def test_one_is_singular_in_a_message():
-    message = not_yet("For 1 items 11 calls were sent, 0.1 values kept; 1 calls were late.").message
-
-    assert message == "For 1 item 11 calls were sent, 0.1 values kept; 1 call was late."
-
-
-def test_a_call_of_a_counterexample_takes_time():
-    drawn = drawn_inputs(find("00.mean_in_flight").judge.given, 40)
-
-    assert all((calls["done_s"] > calls["sent_s"]).all() for calls, _ in drawn)
-
-
 def test_an_answer_may_be_a_coroutine_function():
     async def mine(x):
         await asyncio.sleep(0)
@@ -156,11 +139,6 @@ def test_a_right_answer_is_passed_and_remembered(page):
     assert progress.by_lesson().loc["00", "exercises passed"] == "1 of 1"
 
 
-def test_an_untouched_exercise_lets_the_notebook_go_on(page):
-    assert check("00.utilisation", lambda x, d: NOT_ATTEMPTED).outcome == "not attempted"
-    assert progress.by_lesson().loc["00", "exercises passed"] == "0 of 1"
-
-
 def test_each_hint_goes_one_step_further_up_to_the_last(page):
     count = len(find("00.utilisation").hints)
     for _ in range(count + 1):
@@ -178,9 +156,7 @@ def test_the_solution_is_the_source_that_passes_and_is_noted(page):
     assert progress.by_lesson().loc["00", "solutions seen"] == 1
 
 
-@pytest.mark.parametrize(
-    "made", [np.int64(4), np.float64(4.0), np.array(4), np.array([4]), iter([4]), map(int, "4")]
-)
+@pytest.mark.parametrize("made", [np.int64(4), np.array([4]), iter([4])])
 def test_a_result_of_numpy_and_an_iterator_are_their_values(made):
     seen = []
 

@@ -65,10 +65,6 @@ def test_a_prediction_after_the_result_is_refused_without_an_error(executed):
     assert "Refused" in executed.notebook.cells[9].outputs[0]["data"]["text/plain"]
 
 
-def test_importing_the_course_leaves_the_notebooks_own_backend(executed):
-    assert "inline" in executed.notebook.cells[-1].outputs[0]["data"]["text/plain"]
-
-
 def test_every_figure_is_shown_and_not_the_first_alone(tmp_path, monkeypatch):
     """Loading the backend inside a style context once hid all figures but the first."""
     draw = "with style.canvas(None) as ax:\n    ax.plot([1, 2])"

@@ -80,12 +80,6 @@ def test_answers_to_operations_that_a_client_chose_do_not_count():
     assert 3.0 > tally_of(chosen).result(0.0).steady_per_s
 
 
-def test_a_run_without_an_answer_has_figures_for_json():
-    shown = tally_of({}).result(0.0).as_dict()
-
-    assert shown == json.loads(json.dumps(shown, allow_nan=False))
-
-
 def test_a_call_that_is_sent_before_it_is_due_saves_no_time():
     tally = Tally(Plan([RETRIEVE] * 3, [1] * 3, [0.0, 1.0, 2.0], 3.0, 1000))
     for serial, (arrived_s, finished_s) in enumerate([(5.0, 5.5), (5.0, 6.4), (7.1, 7.5)]):
@@ -98,15 +92,6 @@ def test_a_call_that_is_sent_before_it_is_due_saves_no_time():
 @pytest.mark.parametrize(("widths", "calls", "expected"), BY_HAND)
 def test_each_station_by_hand(widths, calls, expected):
     assert expected == finished(network(**widths), calls)
-
-
-def test_a_late_look_at_the_clock_does_not_move_an_event():
-    of, times = network(processor=Width(1, 0.01)), []
-    of.arrive(Call(RETRIEVE, 0, 1, "a"), 0.0, times.append)
-    of.arrive(Call(RETRIEVE, 0, 1, "a"), 0.001, times.append)
-    of.advance(5.0)  # a machine that was busy elsewhere
-
-    assert pytest.approx([0.01, 0.02]) == times
 
 
 def test_more_connections_help_where_the_cap_of_streams_binds():

@@ -90,7 +90,6 @@ def test_an_error_names_its_line():
         ("import sys; sys.exit(3)", "SystemExit"),
         ("import os; os._exit(4)", "exit status 4"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal 11"),
-        ("class Mine(BaseException): pass\nraise Mine('own')", "own"),
         ("raise KeyboardInterrupt", "exit status"),
     ],
 )
@@ -108,7 +107,6 @@ def test_an_answer_that_ends_its_process_is_told_so(body, word):
     [
         "while True: pass",
         "import threading; threading.Event().wait()",
-        "lock = __import__('threading').Lock(); lock.acquire(); lock.acquire()",
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass",
     ],
 )
@@ -128,7 +126,6 @@ BY_A_PARENT_THAT_ENDS = (
 @pytest.mark.parametrize(
     "starts",
     [
-        f"subprocess.Popen({SLEEPER})",
         f"subprocess.Popen({SLEEPER}, start_new_session=True)",
         f"subprocess.run([sys.executable, '-c', {BY_A_PARENT_THAT_ENDS!r}], check=True)",
     ],
@@ -162,7 +159,6 @@ def processes_that_sleep(seconds: int) -> list[psutil.Process]:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("b'x' * (6 << 30)", "an answer may use 2 GB"),
         ("everything = []\nwhile True: everything.append(bytearray(1 << 20))", "may use 2 GB"),
         ("with open('big', 'wb') as file: file.write(b'x' * (100 << 20))", "File too large"),
         (

@@ -6,7 +6,7 @@ import math
 import pytest
 from made_runs import filled
 
-from kvstore.course.lessons.lesson_02 import exercises, memory_experiment
+from kvstore.course.lessons.lesson_02 import memory_experiment
 from kvstore.course.lessons.lesson_02.memory_experiment import Line, Probe, forecast, forecasts
 from kvstore.measure import audit
 from kvstore.server import serving
@@ -38,14 +38,6 @@ def test_the_table_sets_each_number_of_the_forecast_beside_the_fact():
 
     assert table.loc["ceiling reached (s)", "forecast"] == pytest.approx(4.0)
     assert [1.0] == list(table["fact ÷ forecast"].astype(float).dropna().round(2).unique())
-
-
-def test_memory_is_full_when_the_backlog_filled_it_second_by_second():
-    memory_mb, seconds = 100.0, 0
-    while memory_mb < 500.0:
-        memory_mb, seconds = memory_mb + 0.05 * (1000 - 800), seconds + 1
-
-    assert exercises.seconds_until_full(500, 100, 50, 1000, 800) == pytest.approx(seconds)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import threading
 from concurrent import futures
 
 import pytest
-import wrong_answers
+from verdicts import edited
 
 from kvstore.course.checks import solution
 from kvstore.course.exercises.grading import judged
@@ -72,7 +72,8 @@ class TestBetweenTwoCalls:
 @pytest.mark.slow
 def test_a_thread_that_a_learner_leaves_waiting_does_not_keep_python_from_ending():
     before, threads = set(futures.thread._threads_queues), set(threading.enumerate())
-    keeps = wrong_answers.serving(wrong_answers.KeepsTheLock)
+    with_lock = "with self.locks[request.key]:"
+    keeps = edited("04.server", with_lock, "self.locks[request.key].acquire()\n        if True:")
 
     assert not judged(exercises_server.SERVER, keeps).passed
     made = set(threading.enumerate()) - threads  # other tests may have left some

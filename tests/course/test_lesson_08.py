@@ -1,8 +1,5 @@
 """Lesson 08: what its questions measure, and what their models say."""
 
-import dataclasses
-
-import numpy as np
 import pytest
 from made_runs import open_run
 
@@ -15,16 +12,6 @@ def test_the_time_of_a_call_counts_from_its_due_time():
 
     assert 50.0 == pytest.approx(facts.mean_ms(run))
     assert 50.0 == pytest.approx(registered("08.random").measured(0.02, run))
-
-
-def test_a_refused_call_has_no_part_in_the_mean():
-    answered = open_run([(0.0, 0.0, 0.02)])
-    refused = open_run([(0.01, 0.01, 0.011)] * 3, status=8)
-    both = dataclasses.replace(
-        answered, issued=4, records=np.concatenate([answered.records, refused.records])
-    )
-
-    assert 20.0 == pytest.approx(facts.mean_ms(both))
 
 
 def test_a_replay_begins_where_most_calls_are_in_flight():

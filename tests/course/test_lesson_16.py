@@ -3,19 +3,7 @@
 import pandas as pd
 import pytest
 
-from kvstore.course.exercises.grading import drawn_inputs
 from kvstore.course.lessons.lesson_16 import questions as facts
-from kvstore.course.lessons.lesson_16.exercises import LEVELS, knee
-
-
-def test_the_levels_of_the_exercise_are_those_of_a_service():
-    for (levels,) in drawn_inputs(LEVELS.map(lambda levels: (levels,)), 100):
-        by_n = {n: (x, r) for n, x, r in levels}
-        assert all(n == pytest.approx(x * r) for n, (x, r) in by_n.items())  # L = X·R
-        assert by_n[1][1] == min(r for _, r in by_n.values())
-        assert by_n[max(by_n)][0] == max(x for x, _ in by_n.values())
-        assert knee(levels) == pytest.approx(by_n[1][1] * by_n[max(by_n)][0])
-        assert 0.999 < knee(levels) < max(by_n)
 
 
 def test_the_questions_are_answered_by_a_run_and_a_search():

@@ -1,7 +1,5 @@
-import pytest
-
 from kvstore.course import lessons, progress
-from tools.run_notebooks import NOTEBOOKS, is_further, lessons_in
+from tools.run_notebooks import is_further, lessons_in
 
 
 def shown(page):
@@ -15,13 +13,6 @@ def test_a_newcomer_sees_no_empty_table(page):
     assert not page
 
 
-def test_only_lessons_that_were_begun_are_shown(page):
-    progress.keep_prediction("00.climb", 5_000.0, "operations/s")
-
-    assert "Go on with `00_start_here`." in shown(page)
-    assert not any(lesson in shown(page) for lesson in list(lessons.LESSONS.values())[1:])
-
-
 def test_a_lesson_that_was_begun_is_gone_on_with(page):
     progress.keep_prediction("01.mix", 20.0, "calls/s")
     progress.ask("01.reads")
@@ -30,26 +21,11 @@ def test_a_lesson_that_was_begun_is_gone_on_with(page):
     assert "Go on with `01_blocking`." in shown(page)
 
 
-def test_the_next_lesson_is_a_link(page):
-    progress.keep_prediction("00.climb", 5_000.0, "operations/s")
-    shown(page)
-
-    assert '<a href="00_start_here.ipynb">' in page[-1]["text/html"]
-
-
 def test_after_a_lesson_comes_the_next_that_exists(page):
     progress.keep_prediction("03.mix", 20.0, "calls/s")
     progress.record_answer("03.limit", "passed", "")
 
     assert "Go on with `04_server`." in shown(page)
-
-
-def test_after_the_last_lesson_nothing_else_is_promised(page):
-    number, last = list(lessons.LESSONS.items())[-1]
-    progress.keep_prediction(f"{number}.window", 20.0, "calls/s")
-    progress.record_answer(f"{number}.log", "passed", "")
-
-    assert f"Go on with `{last}`." in shown(page)
 
 
 def test_an_exercise_that_was_only_looked_at_keeps_the_lesson_open(page):
@@ -64,11 +40,6 @@ def test_the_notebooks_come_in_the_order_of_the_map():
     core = [path.stem for path in lessons_in() if not is_further(path)]
 
     assert core == list(lessons.LESSONS.values())
-
-
-@pytest.mark.parametrize("lesson", lessons.LESSONS.values())
-def test_a_lesson_on_the_map_is_there(lesson):
-    assert (NOTEBOOKS / f"{lesson}.ipynb").exists()
 
 
 def test_every_lesson_is_in_a_part_and_stands_beside_its_title(page):

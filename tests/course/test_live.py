@@ -1,4 +1,3 @@
-import base64
 import dataclasses
 
 import pytest
@@ -7,11 +6,9 @@ from made_runs import run_of, staircase
 from kvstore.client import load
 from kvstore.client.errors import RunInterrupted, ServerGone
 from kvstore.client.strategies import bounded, futures
-from kvstore.client.workload import crud, reads
-from kvstore.course import live, predict, progress, rendering, views
-from kvstore.course.live import MOST_POINTS, sparkline
+from kvstore.client.workload import crud
+from kvstore.course import live, predict, progress, views
 from kvstore.measure import Sample
-from kvstore.server import serving
 
 
 @pytest.fixture
@@ -52,22 +49,6 @@ def test_progress_tells_time_answers_and_the_latest_rate(screen):
 
     assert screen[-1][1]["text/plain"] == "bounded: 1.0 of 2 s, 50 answered, 50 calls/s"
     assert 'value="0.500"' in screen[-1][1]["text/html"]
-
-
-def test_a_run_of_a_count_shows_how_much_of_it_is_done(screen):
-    view = live.View("bounded", duration_s=None, calls=200)
-    view.look(sample(1.0, 50.0))
-
-    assert 'value="0.250"' in screen[-1][1]["text/html"]
-
-
-def test_what_remains_is_a_picture_with_its_words(screen, page):
-    live.View("bounded", 2.0, None).finish(staircase(), 25.0)
-
-    picture = screen[-1][1]
-    assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
-    assert "operations/s over" in picture["text/plain"]
-    assert page[-1]["text/plain"] == picture["text/plain"]
 
 
 def test_the_learners_prediction_is_drawn_in_the_figure_of_the_run(lesson_97, no_windows):
@@ -161,23 +142,6 @@ def test_an_error_before_the_end_leaves_no_progress_bar(screen, monkeypatch):
         live.run(futures, "host:1", crud(), duration_s=1)
     assert "given up" in screen[-1][1]["text/plain"]
     assert "text/html" not in screen[-1][1]
-
-
-def test_a_long_run_is_drawn_with_few_points():
-    line = sparkline("in flight", range(10_000), range(10_000), "black")
-
-    assert line.count(",") < 2 * MOST_POINTS + 10
-    assert "9,999 now" in line
-
-
-@pytest.mark.slow
-def test_a_real_run_can_be_watched(screen):
-    with serving(read_delay_s=0.001) as server:
-        run = live.run(bounded, server, reads(), in_flight=4, duration_s=0.6)
-
-    assert run.outcome == "complete"
-    assert len(screen) >= 2
-    assert "bounded" in rendering.escaped(screen[-1][1]["text/plain"])
 
 
 def test_one_sentence_says_what_to_do_about_the_gravest_doubt(screen, page):

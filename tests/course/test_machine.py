@@ -3,7 +3,6 @@
 import dataclasses
 import math
 
-import pandas as pd
 import pytest
 from made_runs import run_of, staircase, timed
 
@@ -60,12 +59,3 @@ def test_the_timer_table_compares_the_disk_time_set_with_the_one_measured():
     run = dataclasses.replace(staircase(), server={"settings": {}})
     with pytest.raises(ValueError, match="station_times=True"):
         machine.timer({"threads": run})
-
-
-def test_the_loops_cpu_time_stands_beside_a_run_that_has_a_loop():
-    run = run_at(1000)
-    looped = dataclasses.replace(run, client_cpu=run.client_cpu._replace(loop_s=run.issued * 80e-6))
-    table = machine.cpu_per_call({"pool": run, "loop": looped})
-
-    assert [pd.NA, 80] == list(table["client's loop (µs/call)"])
-    assert "server's loop (µs/call)" not in table

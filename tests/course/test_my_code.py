@@ -5,7 +5,6 @@ import linecache
 import os
 import subprocess
 import sys
-import types
 
 import pytest
 
@@ -74,18 +73,6 @@ def test_a_kept_answer_takes_its_imports_and_helpers_and_leaves_the_rest():
     text = (my_code.folder() / "clients.py").read_text()
     assert before.count(my_code.MARK) - 1 == text.count(my_code.MARK)
     assert "kvstore" not in text.replace("kvstore_pb2", "")
-
-
-def test_annotations_and_defaults_are_part_of_what_an_answer_needs():
-    source = (
-        "import math\nfrom typing import Any\n\n\n"
-        "def bounded(stub: Any, requests, in_flight: float = math.inf) -> Any:\n"
-        "    return in_flight\n"
-    )
-
-    my_code.keep("clients.bounded", cell(source))
-
-    assert clients().bounded(None, ()) == float("inf")
 
 
 def test_an_earlier_version_is_kept_beside_it_and_the_courses_is_not():
@@ -175,10 +162,6 @@ def test_it_runs_without_the_course(tmp_path):
     done = subprocess.run([sys.executable, probe], capture_output=True, text=True, check=False)
 
     assert "bounded\n" == done.stdout, done.stderr
-
-
-def test_a_thing_of_no_file_is_returned_as_it_is():
-    assert isinstance(my_code.current(types.SimpleNamespace()), types.SimpleNamespace)
 
 
 KEPT = [each for each in exercises.every().values() if each.kept]

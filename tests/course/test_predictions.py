@@ -27,7 +27,7 @@ def test_none_says_how_to_predict_and_lets_the_notebook_go_on(page):
     assert '`predict("97.plain", 123)`' in page[-1]["text/plain"]
 
 
-@pytest.mark.parametrize("value", [25, 25.0, np.float64(25), np.int64(25)])
+@pytest.mark.parametrize("value", [25.0, np.int64(25)])
 def test_a_number_of_any_kind_is_kept(page, value):
     guess = predict("97.plain", value)
 
@@ -35,26 +35,16 @@ def test_a_number_of_any_kind_is_kept(page, value):
     assert progress.ask("97.plain").value == 25.0
 
 
-def test_a_prediction_of_the_model_is_kept_as_its_number(page):
-    assert predict("97.plain", Prediction(25.0, "calls/s", "1 / 40 ms")).value == 25.0
-
-
 @pytest.mark.parametrize(
     ("value", "said"),
     [
         ("25/s", "without quotes and without a unit"),
-        ("25", "without quotes"),
         (True, "got True"),
-        (10**400, "finite number of calls/s, got one of hundreds of digits"),
         ((2, 450, 3), "a comma makes several"),
         ((60, 40), "from its lower to its upper end"),
-        ((40, 40), "from its lower to its upper end"),
         ((0, 40), "choose a small number rather than 0"),
         ([25], "write a number such as 12.5"),
-        (25j, "write a number such as 12.5"),
         (math.nan, "must be a finite number of calls/s, got nan"),
-        (math.inf, "must be a finite number"),
-        (-3, "must be more than 0 calls/s, got -3"),
         (0, "choose a small number rather than 0"),
         (Prediction(0.04, "s", ""), "asks for calls/s, but the prediction is in s"),
     ],
@@ -96,16 +86,6 @@ def test_an_interval_is_kept_scored_by_its_middle_and_counted(page):
     assert [each.held for each in progress.intervals()] == [False, False, True]
 
 
-def test_a_number_in_place_of_an_interval_and_one_after_the_run_leave_none(page):
-    predict("97.plain", (40, 90))
-    predict("97.plain", 60)
-    assert compare("97.plain", 45.0).sure_of is None
-
-    predict("97.main", (40, 90))
-    progress.settle("97.main", 45.0, lambda *_: 0.1, began_at=1.0)
-    assert progress.intervals() == ()
-
-
 def test_who_is_surer_than_they_may_be_is_told_so():
     def made(held, of):
         return [progress.Interval("97.q", 1, 10, 20, 15 if n < held else 99) for n in range(of)]
@@ -144,13 +124,11 @@ DO = {"predict": predict, "compare": compare, "again": again, "close": progress.
 @pytest.mark.parametrize(
     ("before", "given", "status", "value", "attempts", "said"),
     [
-        ("predict 20", 25, "kept", 25, 1, "25 calls/s"),
         ("predict 20", None, "unchanged", 20, 1, "it is kept"),
         ("predict 20, again", 25, "kept", 25, 1, "25 calls/s"),
         ("compare 24", 24, "refused", None, 1, 'again("97.plain")'),
         ("close", 24, "refused", None, 1, "it counts as not predicted"),
         ("predict 20, compare 24", 24, "refused", 20, 1, "your earlier 20 calls/s stands"),
-        ("predict 20, compare 24", 20, "unchanged", 20, 1, "20 calls/s"),
         ("predict 20, compare 24, again", 25, "kept", 25, 2, "25 calls/s"),
     ],
 )

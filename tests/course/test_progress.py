@@ -12,7 +12,7 @@ from contextlib import closing
 import platformdirs
 import pytest
 
-from kvstore.course import compare, predict, progress
+from kvstore.course import progress
 
 
 def settle(question_id, measured, error, **more):
@@ -93,34 +93,11 @@ def test_a_kernel_that_nobody_types_to_settles_nothing(own_progress, repo_root):
     assert progress.keep_prediction("01.mix", 27.0, "calls/s")[0] == "refused"
 
 
-def test_one_prediction_and_its_result_open_the_file_three_times_and_check_it_once(
-    page, lesson_97, monkeypatch
-):
-    connect, done = sqlite3.connect, []
-
-    def traced(*given, **named):
-        opened = connect(*given, **named)
-        opened.set_trace_callback(done.append)
-        return opened
-
-    monkeypatch.setattr(sqlite3, "connect", traced)
-    predict("97.gain", 2.0)
-    progress.close("97.gain")  # as the run does
-    compare("97.gain", [1], [1, 2])
-
-    assert len([each for each in done if each == "BEGIN IMMEDIATE"]) == 3
-    assert len([each for each in done if "quick_check" in each]) == 1
-
-
 def test_committing_the_same_number_again_does_not_make_it_later():
     first = progress.keep_prediction("01.mix", 25.0, "calls/s")[1]
     again = progress.keep_prediction("01.mix", 25.0, "calls/s")[1]
 
     assert first.predicted_at == again.predicted_at
-
-
-def test_hints_come_one_by_one_and_the_last_stays():
-    assert [progress.take_hint("01.loop", 2) for _ in range(3)] == [1, 2, 2]
 
 
 def test_a_file_that_cannot_be_written_is_named_with_a_remedy(monkeypatch, tmp_path):
@@ -141,12 +118,6 @@ def test_a_write_that_fails_halfway_leaves_nothing(own_progress):
         write.gen.throw(KeyboardInterrupt())
 
     assert list(progress.by_lesson()["predictions made"]) == ["0 of 1"]
-
-
-def test_the_variable_may_name_a_folder(monkeypatch, tmp_path):
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path))
-
-    assert tmp_path / "progress.sqlite3" == progress.path()
 
 
 @pytest.fixture
@@ -193,7 +164,7 @@ def _torn(file):
     file.write_bytes(whole[:5000] + bytes(len(whole) - 5000))
 
 
-@pytest.mark.parametrize("damage", [_not_a_database, _undecodable, _torn])
+@pytest.mark.parametrize("damage", [_undecodable, _torn])
 def test_a_damaged_file_is_moved_aside_with_one_line(own_progress, capsys, damage):
     damage(own_progress)
     damaged = own_progress.read_bytes()

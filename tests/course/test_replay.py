@@ -1,8 +1,6 @@
 """The replay of a run: its counts are those of the records, in Python and on the page."""
 
-import asyncio
 import dataclasses
-import random
 import re
 
 import numpy as np
@@ -11,21 +9,12 @@ from made_runs import run_of
 
 from kvstore.client import load, strategies, workload
 from kvstore.course import predict
-from kvstore.course.lessons.lesson_11.exercises import hedged
 from kvstore.course.replays import MOST_CALLS, replay
-from kvstore.course.running import run
 from kvstore.measure.attempts import attempts_of
 from kvstore.protocol import StationTimes
 from kvstore.server import serving, serving_sharded
 
 ONE_LOCK = {"settings": {"locking": "global", "threads": 8, "use_asyncio": False}}
-
-
-async def hedging(stubs, requests):
-    """Reads that go to the other server, too, after 30 ms."""
-    async with asyncio.TaskGroup() as group:
-        async for request in requests:
-            group.create_task(hedged(*random.sample(stubs, 2), request, 0.03))
 
 
 def of(calls, **facts):
@@ -36,14 +25,11 @@ def of(calls, **facts):
     ("locking", "at_s", "room"),
     [
         ("global", 0.05, "network"),
-        ("global", 0.15, "thread pool"),
         ("global", 0.35, "lock"),  # 0.1 of network, 0.1 of pool, then 0.2 of lock
         ("global", 0.45, "disk"),
-        ("per_key_held", 0.35, "lock"),
         ("per_key", 0.35, "disk"),  # the disk comes before the lock of a key
         ("per_key", 0.65, "lock"),
         ("global", 0.75, "server code"),
-        ("global", 0.9, "network"),
     ],
 )
 def test_a_call_is_in_the_station_that_its_times_name(locking, at_s, room):
@@ -93,12 +79,6 @@ def test_several_servers_have_a_room_each():
     scene = replay(dataclasses.replace(run, records=records)).scenes[0]
 
     assert {"server 0": 1, "server 1": 2} == scene.counts(0.5)
-
-
-def test_attempts_of_a_call_are_one_dot_and_the_replay_says_so():
-    run = of([(0.0, 1.0, "retrieve")] * 3, server={"operations": {"retrieve/OK": 12}})
-
-    assert "12 attempts of 3 calls" in repr(replay(run))
 
 
 def noted(calls, attempts, zero_s=1000.0):
@@ -164,14 +144,6 @@ def test_the_learners_number_is_the_line(own_progress):
     assert ("you said", 40.0) == replay(run, predicted="03.global_lock").scenes[0].predicted
 
 
-def test_two_ends_of_a_call_are_its_sending_and_its_end():
-    scene = replay(of([(1.0, 2.0, "create")])).scenes[0]
-
-    found = [sum(scene.counts(at_s).values()) for at_s in (0.99, 1.0, 1.99, 2.0)]
-
-    assert [0, 1, 1, 0] == found
-
-
 def test_a_long_run_is_cut_and_says_so():
     calls = [(n * 1e-3, n * 1e-3 + 0.01, "retrieve") for n in range(MOST_CALLS + 500)]
     made = replay(of(calls))
@@ -233,11 +205,13 @@ def measured():
         ) as front,
     ):
         made["retries"] = load.run(
-            strategies.futures, front, workload.reads(), rate_per_s=150, calls=100,
+            strategies.futures,
+            front,
+            workload.reads(),
+            rate_per_s=150,
+            calls=100,
             service_config={"methodConfig": [{"name": [{}], "retryPolicy": policy}]},
-        )  # fmt: skip
-    quick = {"locking": "per_key", "threads": 1, "read_delay_s": 0.02}
-    made["hedged"] = run(hedging, [quick, quick], rate=60, seconds=None, calls=60)
+        )
     with serving_sharded(3, read_delay_s=0.005) as servers:
         made["servers"] = load.run(
             strategies.tasks, servers, workload.crud(seed=3), in_flight=20, calls=200
@@ -271,21 +245,8 @@ def test_the_replay_has_each_attempt_that_the_server_counted(measured):
 
 
 @pytest.mark.slow
-def test_the_copies_of_hedged_reads_are_recorded(measured):
-    (scene,) = replay(measured["hedged"]).scenes
-
-    twice = np.bincount(scene.call) == 2
-    assert twice.any()
-    assert not twice.all()
-    for call in np.flatnonzero(twice):
-        a, b = np.flatnonzero(scene.call == call)
-        assert scene.server[a] != scene.server[b]
-        assert scene.edges[b, 0] - scene.edges[a, 0] > 0.029  # sent when the first one was late
-
-
-@pytest.mark.slow
 def test_the_page_shows_the_counts_of_the_records(measured, browser, tmp_path):
-    made = replay(measured, predicted=[100.0, None, None, None, None, 5.0])
+    made = replay(measured, predicted=[100.0, None, None, None, 5.0])
     page_file = tmp_path / "page.html"
     page_file.write_text(f"<!doctype html><meta charset=utf-8>{made.html}", "utf-8")
     times = [float(at_s) for at_s in np.linspace(0, made.scenes[0].span_s[1], 5)[1:4]]

@@ -1,8 +1,6 @@
-import functools
-
 import pytest
 
-from kvstore.client.strategies import blocking, bounded
+from kvstore.client.strategies import bounded
 from kvstore.course import rendering, show_source
 
 
@@ -12,19 +10,6 @@ def test_a_strategy_is_shown_as_it_runs(page):
     assert "def bounded(" in page[-1]["text/markdown"]
     assert "```python\n" in page[-1]["text/markdown"]
     assert "kvstore/client/strategies.py, line" in page[-1]["text/plain"]
-
-
-def test_a_partial_shows_the_function_behind_it(page):
-    show_source(functools.partial(blocking, in_flight=1))
-
-    assert "def blocking(" in page[-1]["text/plain"]
-
-
-def test_the_text_starts_at_the_margin():
-    def inner():
-        return 1
-
-    assert rendering.source_of(inner).startswith("def inner")
 
 
 def test_backticks_in_the_source_do_not_end_the_block():

@@ -61,27 +61,12 @@ def test_title_and_description_say_what_is_drawn(page):
     assert page[-1]["text/plain"] == words
 
 
-def test_two_drawings_on_one_page_have_different_ids(page):
-    first, second = (parsed(LOCK).get("aria-labelledby") for _ in range(2))
-
-    assert not set(first.split()) & set(second.split())
-
-
 def test_an_open_loop_has_an_arrival_rate_and_no_way_back(page):
     shown = texts(parsed(LOCK, arrivals_per_s=50))
 
     assert "λ = 50 calls/s" in shown
     assert "reply" not in shown
     assert "N has no limit" in texts(parsed(LOCK, in_flight=math.inf))
-
-
-def test_it_is_readable_on_any_background(page):
-    root = parsed(NETWORK, LOCK, in_flight=2, semaphore=2)
-
-    assert root.get("stroke") == "currentColor"
-    assert {each.get("fill") for each in root.iter(f"{SVG}text")} == {"currentColor"}
-    opaque = [e for e in root.iter() if e.get("fill", "").startswith("#") and e.get("r") != "4.5"]
-    assert all(float(each.get("fill-opacity", 1)) < 0.3 for each in opaque)
 
 
 def test_what_is_held_must_be_drawn(page):

@@ -40,14 +40,6 @@ def test_runs_of_the_same_name_are_numbered_apart():
     ]
 
 
-def test_a_ladder_says_how_many_times_the_step_before():
-    table = views.ladder_table(
-        {"one": 16.0, "two": Prediction(24.0, "calls/s", ""), "three": 2400.0}
-    )
-
-    assert list(table["times the step before"])[1:] == [1.5, 100.0]
-
-
 def test_what_no_station_of_the_server_explains_is_client_and_wire():
     told = StationTimes(0.001, 0.002, 0.010, 0.003)
     table = views.time_by_station_table(run_of([(0.0, 0.020, "retrieve", "OK", told)]))
@@ -69,10 +61,6 @@ def test_each_station_holds_as_many_calls_as_littles_law_says():
 
     assert pytest.approx(table.loc["disk", "L = λ·R (calls)"], rel=1e-3) == 0.5
     assert pytest.approx(table.loc["whole residence", "L = λ·R (calls)"], rel=1e-3) == 1.0
-
-
-def test_the_mix_is_in_percent():
-    assert views.stations.mix_table(staircase(100)).loc[f"blocking {TIMES}1", "create (%)"] == 25.0
 
 
 def test_the_residence_time_of_a_message_is_in_milliseconds():

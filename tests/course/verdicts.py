@@ -1,16 +1,34 @@
 """Answers to exercises, with the outcome and the decisive part of the judge's message.
 
 `@known("NN.exercise", "part of the message")`: a wrong answer with a message of its own.
-`@edge("NN.exercise", "part of the message")`: a wrong answer that only a certain trial finds.
 `@right("NN.exercise")`: an answer that differs from the reference and is as right.
+`mistake("NN.exercise", "part of the message", old, new)`: the reference with a piece replaced.
 """
 
+import asyncio
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import cloudpickle
+import grpc
 
 from kvstore.course import exercises
+from kvstore.course.exercises import solutions
+from kvstore.v1 import kvstore_pb2 as pb
+
+NOTEBOOK = {
+    "__name__": "__main__",
+    "ThreadPoolExecutor": ThreadPoolExecutor,
+    "asyncio": asyncio,
+    "grpc": grpc,
+    "pb": pb,
+    "threading": threading,
+    "time": time,
+}
+"""What the answers find in their notebook."""
 
 
 class Wrong(NamedTuple):
@@ -22,8 +40,6 @@ class Wrong(NamedTuple):
 
 RIGHT = []
 """Pairs of an exercise and a right answer."""
-EDGES = []
-"""Exercise, wrong answer, and a part of its message, which other answers may get as well."""
 KNOWN = {}
 """Known-wrong answers by exercise, beside those that a judge needs to name a mistake."""
 
@@ -44,18 +60,9 @@ def known_wrong(exercise):
 
 def known_wrong_in_a_notebook(exercise, number=0):
     """One of them, which a notebook can send to the judge's process."""
-    for module in ("answers", "wrong_answers"):
-        cloudpickle.register_pickle_by_value(sys.modules[module])
+    cloudpickle.register_pickle_by_value(sys.modules["answers"])
     known = known_wrong(exercise)
     return known[number % len(known)].answer
-
-
-def edge(exercise, said):
-    def keep(answer):
-        EDGES.append((exercise, answer, said))
-        return answer
-
-    return keep
 
 
 def right(exercise):
@@ -64,3 +71,24 @@ def right(exercise):
         return answer
 
     return keep
+
+
+def edited(exercise, *pieces):
+    """The reference of an exercise, in whose text each first piece is replaced by the next one."""
+    reference = exercises.find(exercise).reference
+    text = solutions.text_of(exercises.find(exercise))
+    for old, new in zip(pieces[::2], pieces[1::2], strict=True):
+        assert old in text, f"the reference of {exercise} has no {old!r}"
+        text = text.replace(old, new)
+    names = dict(NOTEBOOK)
+    exec(compile(text, f"<{exercise}>", "exec"), names)
+    return names[reference.__name__]
+
+
+def mistake(exercise, said, *pieces):
+    known(exercise, said)(edited(exercise, *pieces))
+
+
+def mistakes(exercise, pieces_by_message):
+    for said, pieces in pieces_by_message.items():
+        mistake(exercise, said, *pieces)
