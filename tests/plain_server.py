@@ -15,7 +15,7 @@ import grpc
 from kvstore.server.admission import MeasuredPool
 from kvstore.server.counts import Counts
 from kvstore.server.service import KeyValueService
-from kvstore.server.settings import ServerSettings
+from kvstore.server_settings import ServerSettings
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 

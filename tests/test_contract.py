@@ -38,7 +38,7 @@ def test_every_call_is_sent_once_and_ends_once(strategy, calls, in_flight, quick
     assert (calls, calls, 0) == (checked.issued, checked.recorded, checked.unknown)
     assert checked.relative_error <= 1e-9
     assert checked.holds
-    assert run.server["operations"] == counted(run)
+    assert run.server.operations == counted(run)
     assert "complete" == run.outcome
     assert set(run.outcomes()) <= {"OK", "NOT_FOUND", "ALREADY_EXISTS"}
     assert run.outcomes()["OK"] >= calls // 3  # two may ask for one key at once, and one be late
@@ -84,7 +84,7 @@ def test_reads_ask_for_keys_that_were_created_before(strategy, quick_server):
     assert {"OK": 20} == run.outcomes()
     assert {"retrieve": 1.0} == run.mix()
     assert run.calls["reply_bytes"].between(200, 250).all()  # the message around the value
-    assert {"retrieve/OK": 20} == run.server["operations"]  # the creates are not part of it
+    assert {"retrieve/OK": 20} == run.server.operations  # the creates are not part of it
 
 
 @pytest.mark.parametrize("batch", [1, 4, 32])
@@ -96,9 +96,9 @@ def test_batches_and_streams_lose_nothing(batch, streams, quick_server):
 
     assert 100 == run.records["operations"].sum()
     assert run.operations_ok == sum(
-        count for name, count in run.server["operations"].items() if name.endswith("/OK")
+        count for name, count in run.server.operations.items() if name.endswith("/OK")
     )
-    assert 100 == sum(run.server["operations"].values())
+    assert 100 == run.server.answered
     assert audit(run).holds
     assert {"batch": batch, "streams": streams}.items() <= run.settings.items()
 
@@ -111,7 +111,7 @@ def test_ten_thousand_through_bounded_lose_nothing(own_server, stack):
     run = load.run(bounded, server, creates, in_flight=10_000, calls=10_000)
 
     assert {"OK": 10_000} == run.outcomes()
-    assert {"create/OK": 10_000} == run.server["operations"]
+    assert {"create/OK": 10_000} == run.server.operations
     assert audit(run).holds
     if stack == "asyncio":  # a pool answers while the others are still being sent
         assert run.samples["in_flight"].max() > 1_000

@@ -46,7 +46,7 @@ def assert_gone(ended, address, started_s) -> None:
     report = accounts(run)
     assert report.balanced, repr(report)
     assert min(report.ok, report.unknown) > 0
-    assert run.server["operations"] is None
+    assert run.server.operations is None
 
 
 @pytest.mark.parametrize("strategy", [futures, bounded, tasks, pipelined])
@@ -57,7 +57,7 @@ def test_a_run_needs_no_more_than_the_methods_of_the_contract(strategy, address)
     assert ("complete", 40) == (run.outcome, run.issued)
     assert audit(run).holds
     assert {"OK", "NOT_FOUND", "ALREADY_EXISTS"} >= set(run.outcomes())
-    assert run.server["operations"] is None  # the server has no counts
+    assert run.server.operations is None  # the server has no counts
     # It reports no process id. On this machine its process is found by its port.
     assert run.server_cpu.total_s >= 0
 

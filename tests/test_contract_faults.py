@@ -121,7 +121,7 @@ def test_a_server_that_stops_answering_is_named_and_keeps_no_call_past_its_deadl
     assert run.records["done_s"].max() < 8
     assert_accounted(run)
     assert Outcome.SERVER_UNRESPONSIVE is run.outcome
-    assert run.server["operations"] is None
+    assert run.server.operations is None
     assert 0 < last_answer_s < run.window_s
     assert f"{resumed.address} stopped answering after {numbers.seconds(last_answer_s)}:" in repr(
         run

@@ -49,7 +49,7 @@ def test_a_run_whose_replies_are_too_large_ends_with_every_operation_accounted_f
 
     assert {"RESOURCE_EXHAUSTED": 10} == run.outcomes()
     assert 40 == run.operations_ok
-    assert {"retrieve/OK": 40, "retrieve/RESOURCE_EXHAUSTED": 20} == run.server["operations"]
+    assert {"retrieve/OK": 40, "retrieve/RESOURCE_EXHAUSTED": 20} == run.server.operations
     assert audit(run).holds
 
 

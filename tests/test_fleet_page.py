@@ -43,7 +43,7 @@ if __name__ == "__main__":
                 if time.monotonic() > ends_s:
                     raise
     issued = {each["worker"]: each["issued"] for each in run.settings["workers"]}
-    print(json.dumps([len(run.records), sum(run.server["operations"].values()), issued]))
+    print(json.dumps([len(run.records), run.server.answered, issued]))
 """
 
 

@@ -25,6 +25,7 @@ from kvstore.client.workload import MethodOperations
 from kvstore.measure.host import describe_host
 from kvstore.measure.recorder import NO_CPU, Cpu, Recorder, sample_rows
 from kvstore.measure.run import Outcome, Run, without_values
+from kvstore.measure.server_report import ServerReport
 from kvstore.protocol import KINDS, event_loop_factory
 
 LATE_REPORTS_S = 0.1
@@ -273,7 +274,7 @@ class measured_channel:
             strategy="channel",
             in_flight=0,
             settings=self._settings,
-            server={"address": self._targets[0].address},
+            server=ServerReport(),
             started_at=self._started_at,
             outcome=Outcome.COMPLETE,
             sample_rows=sample_rows([]),

@@ -540,10 +540,9 @@ class _Driver:
             " ended is unknown"
             for each in lost
         ]
-        counts = run.server["operations"]
-        if counts is not None:
+        if run.server.operations is not None:
             sentences.append(
-                f"the server answered {sum(counts.values()):,} operations in all, of which"
+                f"the server answered {run.server.answered:,} operations in all, of which"
                 f" {int(run.records['operations'].sum()):,} are recorded"
             )
         return f"{'; '.join(sentences)}; the run of the other workers: {run!r}"

@@ -22,6 +22,7 @@ from kvstore.client.plan import RunOptions
 from kvstore.client.schedule import Schedule
 from kvstore.measure.recorder import Records, Sample, Sampler
 from kvstore.measure.run import UNANSWERED, Outcome
+from kvstore.measure.server_report import ServerReport
 from kvstore.protocol import CANCELLED, UNAVAILABLE
 from kvstore.subprocesses import shielded
 from kvstore.v1 import server_status_pb2 as pb
@@ -507,19 +508,17 @@ def loop_cpu_s(
 
 def server_report(
     before: pb.GetServerStatusResponse, after: pb.GetServerStatusResponse | None
-) -> dict[str, Any]:
+) -> ServerReport:
     """Return the server's identity, settings, versions and the operations it answered.
 
     A servicer that is not ours reports its disk times and locking as seen so far: so the settings
-    are those of the later report. Where it notes attempts, also each one: when its call was sent,
-    in seconds of the run; how many were before it; and when it arrived and ended by the server's
-    clock, 0 for no end.
+    are those of the later report.
     """
+    facts = json.loads((after or before).settings_json or before.settings_json or "{}")
     report: dict[str, Any] = {
         "identity": before.identity,
-        "settings": json.loads((after or before).settings_json or before.settings_json or "{}"),
+        "settings": facts,
         "versions": dict(before.versions),
-        "operations": None,
     }
     if after is not None and after.settings_json:
         report["operations"] = {
@@ -527,9 +526,8 @@ def server_report(
             for name, count in after.operations.items()
             if count > before.operations.get(name, 0)
         }
-        if report["settings"].get("note_attempts"):
-            report["attempts"] = [
-                [float(each.call), each.before, round(each.arrived_s, 6), round(each.ended_s, 6)]
-                for each in after.attempts[len(before.attempts) :]
-            ]
-    return report
+        report["attempts"] = [
+            [float(each.call), each.before, round(each.arrived_s, 6), round(each.ended_s, 6)]
+            for each in after.attempts[len(before.attempts) :]
+        ]
+    return ServerReport.of(report)

@@ -89,7 +89,7 @@ def timer(runs: Mapping[str, Run]) -> pd.DataFrame:
     """
     rows = []
     for name, run in runs.items():
-        settings = run.server["settings"]
+        settings = run.server.settings
         calls = run.calls.dropna(subset=["disk_s"])
         if not len(calls):
             raise ValueError(
@@ -97,7 +97,7 @@ def timer(runs: Mapping[str, Run]) -> pd.DataFrame:
             )
         for operation, group in calls.groupby("operation", observed=True):
             delay = "read_delay_s" if operation == "retrieve" else "write_delay_s"
-            set_ms, measured_ms = 1e3 * settings[delay], 1e3 * group["disk_s"]
+            set_ms, measured_ms = 1e3 * getattr(settings, delay), 1e3 * group["disk_s"]
             rows.append(
                 {
                     "server": name,

@@ -21,6 +21,7 @@ from kvstore.measure import Run
 from kvstore.measure.attempts import Attempts, attempts_of
 from kvstore.measure.audit import in_flight_between
 from kvstore.protocol import CANCELLED, DEADLINE_EXCEEDED, OK, STATUSES
+from kvstore.server_settings import ServerSettings
 
 MOST_CALLS: Final = 10_000
 """The most calls of one run that a page gets: about 0.4 MB."""
@@ -293,7 +294,7 @@ def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -
         rooms, path, edges = _by_attempt(noted, shown, records)
     call, copy = _copies(run, records)
     server, spread = np.zeros(len(records), "u1"), None
-    servers = len(str(run.server.get("identity", "")).split(","))
+    servers = len(run.server.identity.split(","))
     if servers > 1 and len(path) == 1 and records["connection"].max() < servers:
         # one connection to each server, and no times of its stations
         rooms = (rooms[0], *(Room(f"server {n}", "here") for n in range(servers)))
@@ -304,7 +305,7 @@ def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -
         notes.append(
             f"The first {MOST_CALLS:,} of {len(in_order):,} calls, sent until {last_s:.2f} s."
         )
-    counted = sum((run.server.get("operations") or {}).values())
+    counted = run.server.answered
     if noted is not None:
         notes.append(
             f"The server noted {noted.counts.sum():,} attempts of {run.issued:,} calls. A call has"
@@ -374,24 +375,24 @@ def _by_station(
     sent_s, done_s = records["sent_s"], records["done_s"]
     client = Room("client", "in flight")
     stations = ("pool_s", "lock_s", "disk_s", "rest_s")
+    settings = run.server.known_settings
     known = np.logical_and.reduce([~np.isnan(records[name]) for name in stations])
     if not known.any():
-        facts = run.server.get("settings", {})
-        if facts.get("back_end"):
-            return _in_front(client, facts, records)
+        if settings is not None and settings.back_end:
+            return _in_front(client, settings, records)
         edges = np.stack([sent_s, done_s], axis=1)
         away = Room("network and server", "here", moving=True)
         return (client, away), (1,), edges.astype(np.float32)
-    settings = run.server.get("settings", {})
-    threads = settings.get("threads")
-    if settings.get("use_asyncio"):
+    use_asyncio = settings is not None and settings.use_asyncio
+    threads = settings.threads if settings is not None else 0
+    if use_asyncio:
         pool = Room("event loop", "waiting")
     else:
         kept = f"wait, {numbers.count(threads, 'thread')}" if threads else "waiting"
         pool = Room("thread pool", kept)
     disk = Room("disk", "served", serves=True)
-    if settings.get("back_end"):
-        workers = 0 if settings.get("use_asyncio") else int(threads or 0)
+    if settings is not None and settings.back_end:
+        workers = 0 if use_asyncio else threads
         kept = f"of {workers} threads" if workers else "tasks"
         disk = Room("back end", kept, serves=True, workers=workers)
     rooms = {
@@ -400,9 +401,9 @@ def _by_station(
         "disk_s": disk,
         "rest_s": Room("server code", "here"),
     }
-    held = settings.get("locking") in HELD
+    held = settings is not None and settings.locking in HELD
     order: tuple[str, ...] = stations if held else ("pool_s", "disk_s", "lock_s", "rest_s")
-    if settings.get("back_end"):  # a server in front of another one has no lock
+    if settings is not None and settings.back_end:  # in front of another one, it has no lock
         order = ("pool_s", "disk_s", "rest_s")
     times = [np.where(known, records[name], 0.0) for name in order]
     way_s = np.where(known, np.maximum(0.0, (done_s - sent_s - sum(times)) / 2), 0.0)
@@ -447,17 +448,17 @@ def _by_attempt(
 
 
 def _in_front(
-    client: Room, settings: Mapping[str, Any], records: npt.NDArray[np.void]
+    client: Room, settings: ServerSettings, records: npt.NDArray[np.void]
 ) -> tuple[tuple[Room, ...], tuple[int, ...], npt.NDArray[np.float32]]:
     """Return the stations of a server in front of another one, which reports no times.
 
     A pool of c threads takes calls in their order: call i begins when the (i - c)-th one has left.
     """
     sent_s, done_s = records["sent_s"], records["done_s"]
-    if settings.get("use_asyncio"):
+    if settings.use_asyncio:
         edges = np.stack([sent_s, done_s], axis=1)
         return (client, Room("back end", "tasks wait", serves=True)), (1,), edges.astype(np.float32)
-    threads = int(settings["threads"])
+    threads = settings.threads
     begun_s = sent_s.copy()
     begun_s[threads:] = np.maximum(sent_s[threads:], np.sort(done_s)[: len(done_s) - threads])
     edges = np.stack([sent_s, np.minimum(begun_s, done_s), done_s], axis=1)

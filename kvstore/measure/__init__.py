@@ -1,6 +1,7 @@
 """Measurements of a run.
 
 recorder       one record for each call; memory, threads and garbage collections over time
+server_report  what the servers of a run report of themselves
 run            the facts of a run, frozen (`Run`), how it ended, and its file
 audit          counts of calls checked twice; Little's law on the trace
 parts          calls of one kind, in an interval, or in one burst; a run merged from parts
@@ -22,6 +23,7 @@ from kvstore.measure.host import cores, describe_host
 from kvstore.measure.parts import during, only
 from kvstore.measure.recorder import Cpu, Sample
 from kvstore.measure.run import Outcome, Run
+from kvstore.measure.server_report import ServerReport
 from kvstore.measure.validity import Finding, findings, machine_limit, verdict
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "Quantile",
     "Run",
     "Sample",
+    "ServerReport",
     "accounts",
     "audit",
     "cores",

@@ -34,7 +34,7 @@ def attempts_of(run: Run) -> Attempts | None:
     is found from the calls: no attempt arrives before its call was sent, and no attempt that was
     answered ends after its call.
     """
-    rows = np.array(run.server.get("attempts") or np.empty((0, 4)), float)
+    rows = np.array(run.server.attempts or np.empty((0, 4)), float)
     if not len(rows) or not len(run.records) or run.settings.get("processes", 1) > 1:
         return None
     calls = run.records[np.argsort(run.records["sent_s"], kind="stable")]

@@ -212,7 +212,7 @@ def goodput(run: Run, *, from_s: float = 0.0) -> Goodput:
     issued = run.issued - int(np.count_nonzero(~counts))
     in_time, late = (int(np.count_nonzero(each & counts)) for each in (is_in_time, is_late))
     done = math.nan
-    if (counted := run.server.get("operations")) is not None:
+    if (counted := run.server.operations) is not None:
         done = sum(count for name, count in counted.items() if name.endswith("/OK"))
     return Goodput(
         offered_per_s=issued / counted_s,

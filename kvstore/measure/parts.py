@@ -87,7 +87,7 @@ def merge(runs: Sequence[Run]) -> Run:
     return dataclasses.replace(
         first,
         in_flight=sum(run.in_flight for run in runs),
-        server={**first.server, "operations": None},
+        server=dataclasses.replace(first.server, operations=None),
         started_at=min(run.started_at for run in runs),
         window_s=max(run.window_s for run in runs),
         issued=sum(run.issued for run in runs),

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib.recfunctions import structured_to_unstructured, unstructured_to_structured
 
 from kvstore.measure.recorder import CALL, NO_CPU, Cpu, Records
+from kvstore.measure.server_report import ServerReport
 from kvstore.numbers import count, number, seconds
 from kvstore.protocol import DEADLINE_EXCEEDED, KINDS, NO_ANSWER, OK, STATUSES
 
@@ -73,7 +74,7 @@ class Run:
     """The concurrency limit of the strategy; 0 if it has none."""
     settings: Mapping[str, Any]
     """The settings of the run: workload, duration, deadline, options of the strategy."""
-    server: Mapping[str, Any]
+    server: ServerReport
     """The server's own report: settings, versions, operations that it counted."""
     host: Mapping[str, Any]
     """The machine and the versions of the client."""
@@ -240,6 +241,7 @@ class Run:
         header = {
             "format": FORMAT,
             **{each.name: getattr(self, each.name) for each in _FACTS_OF_RUN},
+            "server": self.server.as_dict(),
             "settings": settings,
             "sample_columns": self.sample_rows.dtype.names or (),
         }
@@ -277,6 +279,7 @@ class Run:
                 raise ValueError(f"its records must have the columns of CALL, got {records.dtype}")
             facts = {each.name: header[each.name] for each in _FACTS_OF_RUN if each.name in header}
             facts |= {
+                "server": ServerReport.of(header["server"]),
                 "outcome": Outcome(header["outcome"]),
                 "connect_s": tuple(header["connect_s"]),
                 "kinds": tuple(header["kinds"]),

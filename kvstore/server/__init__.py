@@ -1,7 +1,6 @@
 """The servers that are measured.
 
 launch    serving() and its like: servers in processes of their own; exceptions
-settings  ServerSettings: the settings of a server, checked
 __main__  the command: listen, answer, drain; on threads or asyncio; the status report
 service   the key-value service on threads and on asyncio: streams
 steps     one call, from request to reply; made of steps_aio, which is written for asyncio
@@ -27,8 +26,8 @@ from kvstore.server.launch import (
     serving_replicas,
     serving_sharded,
 )
-from kvstore.server.settings import LOCKINGS, ServerSettings
 from kvstore.server.wire import at_distance
+from kvstore.server_settings import LOCKINGS, ServerSettings
 
 if TYPE_CHECKING:
     from kvstore.server.etcd_nodes import etcd_cluster

@@ -34,7 +34,7 @@ from kvstore.protocol import event_loop_factory
 from kvstore.server.admission import Attempt, MeasuredPool, channel_options, interceptors, noted
 from kvstore.server.counts import Counts
 from kvstore.server.service import AsyncKeyValueService, KeyValueService
-from kvstore.server.settings import ServerSettings
+from kvstore.server_settings import ServerSettings
 from kvstore.subprocesses import listen, on_signals
 from kvstore.v1 import (
     kvstore_pb2,

@@ -15,7 +15,7 @@ import grpc
 
 from kvstore.credentials import HEADER, REFUSED, SCHEME, TOKEN, Access
 from kvstore.protocol import ATTEMPTS_KEY, CALL_KEY, MESSAGE_LIMIT_BYTES
-from kvstore.server.settings import ServerSettings
+from kvstore.server_settings import ServerSettings
 
 PENDING_CALLS = 12_000
 """Limit on the calls that wait until the server accepts them; a call beyond it is refused at once.

@@ -17,9 +17,9 @@ from typing import NamedTuple
 from kvstore.protocol import CREATE, INTERNAL, OK, RETRIEVE, StationClock
 from kvstore.server.counts import Counts
 from kvstore.server.service import AsyncKeyValueService
-from kvstore.server.settings import ServerSettings
 from kvstore.server.store import CARRY_VALUE, FREE, Store, disk_for
 from kvstore.server.stream import Batch
+from kvstore.server_settings import ServerSettings
 
 FILE_NAME = "entries.sqlite"
 """Name of the file in the folder."""

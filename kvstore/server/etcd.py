@@ -27,7 +27,7 @@ from kvstore.protocol import (
 )
 from kvstore.server.counts import Counts
 from kvstore.server.service import AsyncKeyValueService
-from kvstore.server.settings import ServerSettings
+from kvstore.server_settings import ServerSettings
 from kvstore.v1 import etcd_pb2 as pb
 from kvstore.v1.etcd_pb2_grpc import KVStub, MaintenanceStub
 

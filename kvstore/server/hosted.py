@@ -35,7 +35,7 @@ from kvstore.protocol import (
 from kvstore.server.admission import MeasuredPool
 from kvstore.server.counts import Counts
 from kvstore.server.proxy import OPTIONS
-from kvstore.server.settings import ServerSettings
+from kvstore.server_settings import ServerSettings
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer, KeyValueServiceStub
 
 

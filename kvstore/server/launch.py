@@ -18,7 +18,7 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
-from kvstore.server.settings import ServerSettings
+from kvstore.server_settings import ServerSettings
 from kvstore.subprocesses import Child, child, process, shielded
 
 START_S = 20.0

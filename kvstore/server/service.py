@@ -13,7 +13,6 @@ import grpc
 from kvstore.protocol import StationClock
 from kvstore.server.admission import MeasuredPool
 from kvstore.server.counts import Counts
-from kvstore.server.settings import ServerSettings
 from kvstore.server.steps import Steps
 from kvstore.server.steps_aio import AsyncSteps, Context
 from kvstore.server.stream import (
@@ -24,6 +23,7 @@ from kvstore.server.stream import (
     problem_of,
     refused,
 )
+from kvstore.server_settings import ServerSettings
 from kvstore.v1 import kvstore_pb2 as pb
 
 _Done = SimpleQueue[tuple[Answer, int] | Exception | int]

@@ -22,9 +22,9 @@ from kvstore.protocol import (
 from kvstore.server import store
 from kvstore.server.admission import MeasuredPool
 from kvstore.server.counts import Counts
-from kvstore.server.settings import ServerSettings
 from kvstore.server.store import DETAILS, Store, disk_for
 from kvstore.server.stream import Answer, Batch, answer_to, operations_of, problem_of, refused
+from kvstore.server_settings import ServerSettings
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 

@@ -36,7 +36,7 @@ from kvstore.protocol import (
     UNAVAILABLE,
     UPDATE,
 )
-from kvstore.server.settings import ServerSettings
+from kvstore.server_settings import ServerSettings
 
 # ---- locks --------------------------------------------------------------------------------------
 # Each kind exists for threads and for asyncio. `holding(kind, key)` is the lock of an operation,

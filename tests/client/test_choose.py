@@ -28,7 +28,7 @@ def test_each_call_goes_to_the_server_that_was_chosen(strategy, server, three):
 
     assert {server} == set(run.records["connection"])
     assert 40 == run.operations_ok  # the server has all keys
-    assert {"retrieve/OK": 40} == run.server["operations"]
+    assert {"retrieve/OK": 40} == run.server.operations
     assert audit(run).holds
 
 

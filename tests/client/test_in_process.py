@@ -71,7 +71,7 @@ def test_a_run_in_a_process_of_its_own_is_the_same_run_and_tells_no_secrets(quic
         run.settings["batch"],
     )
     assert audit(run).holds
-    assert quick_server.identity == run.server["identity"]
+    assert quick_server.identity == run.server.identity
     assert len(seen) >= 2
     assert any("kvstore.client" in each for each in lists)
     assert not [each for each in lists if "hunter2" in each]

@@ -32,8 +32,8 @@ def test_a_run_tells_how_it_was_asked_for_and_where_it_was_made(quick_server, tm
     assert (10, None, 7, False) == tuple(
         run.settings[name] for name in ("calls", "duration_s", "deadline_s", "paced")
     )
-    assert quick_server.settings.as_dict() == run.server["settings"]
-    assert quick_server.identity == run.server["identity"]
+    assert quick_server.settings == run.server.settings
+    assert quick_server.identity == run.server.identity
     assert {"grpcio", "cores", "processor"} <= set(run.host)
     assert datetime.fromisoformat(run.started_at).tzinfo
     assert run.records["done_s"].max() == run.window_s

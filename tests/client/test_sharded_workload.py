@@ -51,10 +51,10 @@ def test_every_operation_finds_its_key(strategy, in_flight, options, connections
     run = load.run(strategy, both, KEPT, in_flight=in_flight, calls=203, **options)
 
     assert {"OK": len(run.records)} == run.outcomes()
-    assert 203 == run.operations_ok == sum(run.server["operations"].values())
+    assert 203 == run.operations_ok == run.server.answered
     assert connections == run.connections
     assert set(range(connections)) == set(run.records["connection"])
-    assert both.identity == run.server["identity"]
+    assert both.identity == run.server.identity
     assert audit(run).holds
     assert run.samples["server_rss_bytes"].max() > 2e6
 
@@ -95,7 +95,7 @@ def test_the_end_of_one_server_is_the_end_of_the_run(strategy, elsewhere, monkey
     assert "server gone" == run.outcome
     assert run.window_s < 15
     assert audit(run).holds
-    assert run.server["operations"] is None
+    assert run.server.operations is None
 
 
 @pytest.mark.slow

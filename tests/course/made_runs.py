@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from kvstore.measure import Cpu, Run, Sample
+from kvstore.measure import Cpu, Run, Sample, ServerReport
 from kvstore.measure.recorder import Recorder, sample_rows
 from kvstore.protocol import KINDS, STATUSES, UNKNOWN_STATIONS, StationTimes
 
@@ -34,7 +34,7 @@ def run_of(
         strategy=strategy,
         in_flight=in_flight,
         settings={},
-        server={},
+        server=ServerReport(),
         host={},
         started_at="2026-01-01T12:00:00+00:00",
         window_s=window_s or max(ends, default=1.0),
@@ -55,7 +55,7 @@ def paced(count=40, *, per_s=20.0, deadline_s=0.1, strategy="futures"):
     return dataclasses.replace(
         run_of([], strategy=strategy),
         settings={"deadline_s": deadline_s, "duration_s": count / per_s},
-        server={"operations": {"retrieve/OK": count}},
+        server=ServerReport.of({"operations": {"retrieve/OK": count}}),
         window_s=(count - 1) / per_s + 0.2,
         issued=count,
         records=recorder.array(),
@@ -81,7 +81,9 @@ def staircase(count=20, *, in_flight=1, strategy="blocking", stations=False, bac
     ]
     run = run_of(calls, strategy=strategy, in_flight=in_flight, samples=samples)
     if back_end:  # a server in front of another one
-        run = dataclasses.replace(run, server={"settings": {"back_end": "127.0.0.1:9"}})
+        run = dataclasses.replace(
+            run, server=ServerReport.of({"settings": {"back_end": "127.0.0.1:9"}})
+        )
     return run
 
 
@@ -127,7 +129,7 @@ def open_run(times, status=0, **settings):
     made = {"threads": 1, "disk_times": "fixed", "disk_seed": 1, "read_delay_s": 0.02, **settings}
     return dataclasses.replace(
         run_of([], strategy="futures"),
-        server={"settings": made},
+        server=ServerReport.of({"settings": made}),
         issued=len(times),
         records=recorder.array(),
     )
@@ -147,7 +149,7 @@ def timed(set_s, measured_s):
         for n, disk_s in enumerate(measured_s)
     ]
     settings = {"read_delay_s": set_s, "write_delay_s": set_s}
-    return dataclasses.replace(run_of(calls), server={"settings": settings})
+    return dataclasses.replace(run_of(calls), server=ServerReport.of({"settings": settings}))
 
 
 def filled(calls=200):

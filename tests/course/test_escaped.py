@@ -10,7 +10,7 @@ from made_runs import staircase
 
 from kvstore.course import claim, compare, live, predict, quiz, rendering, views
 from kvstore.course.exercises import not_yet
-from kvstore.measure import Run
+from kvstore.measure import Run, ServerReport
 from kvstore.model import Prediction
 
 NASTY = '<script>alert("1")</script>'
@@ -43,7 +43,7 @@ def nasty(tmp_path) -> Run:
         strategy=NASTY,
         started_at=NASTY,
         settings={"workload": NASTY, "deadline_s": 1.0, NASTY: NASTY},
-        server={"settings": {"locking": NASTY}, "operations": {NASTY: 40}},
+        server=ServerReport(identity=NASTY, versions={NASTY: NASTY}, operations={NASTY: 40}),
         host={"cores": 2, NASTY: NASTY},
     )
     return Run.load(made.save(tmp_path / "run.npz"))
@@ -59,7 +59,7 @@ def test_tables_of_a_run_show_its_texts_as_text(nasty):
         views.throughput_table,
         views.stations.mix_table,
         views.time_by_station_table,
-        lambda run: pd.DataFrame([run.settings, run.server, run.host]),
+        lambda run: pd.DataFrame([run.settings, run.server.as_dict(), run.host]),
     ]
     assert {} == failures(check, tables)
 

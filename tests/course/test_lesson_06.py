@@ -10,6 +10,7 @@ from made_runs import closed_loop
 from kvstore.course.experiments.several_servers import spread_over
 from kvstore.course.lessons.lesson_06 import exercises as lesson_06
 from kvstore.course.lessons.lesson_06 import questions
+from kvstore.measure import ServerReport
 from kvstore.measure.run import Cpu
 from kvstore.server import serving
 
@@ -45,7 +46,7 @@ def made(in_flight, per_s, *, connections=1, cap=4, read_delay_s=0.010, wanted=N
         closed_loop(in_flight, per_s, rounds=20),
         connections=connections,
         settings={"connections": connections if wanted is None else wanted},
-        server={"settings": settings, "operations": {}},
+        server=ServerReport.of({"settings": settings, "operations": {}}),
     )
 
 

@@ -12,7 +12,7 @@ from kvstore.client import pacing
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_07 import exercises_server as lesson_07_server
 from kvstore.course.questions import registered
-from kvstore.measure import Sample
+from kvstore.measure import Sample, ServerReport
 from kvstore.measure.run import Cpu
 from kvstore.protocol import StationTimes
 
@@ -56,7 +56,7 @@ def front(*, threads=4, use_asyncio=False, users=8, each_s=0.2, rounds=10, seen=
     joins = list(pacing.joins(pacing.climb(0, users, steps=users, over_s=0.4)))
     samples = pd.DataFrame(0.0, index=range(len(seen)), columns=list(Sample._fields))
     samples["server_threads"] = seen
-    server = {"settings": {"threads": threads, "use_asyncio": use_asyncio}}
+    server = ServerReport.of({"settings": {"threads": threads, "use_asyncio": use_asyncio}})
     settings = {"joins": joins, "duration_s": rounds * each_s}
     cpu = Cpu(len(calls) * more.get("cpu_s", 0.001), 0.0)
     return dataclasses.replace(

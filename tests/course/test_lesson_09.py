@@ -10,7 +10,7 @@ from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_09 import exercises_server as lesson_09_server
 from kvstore.course.lessons.lesson_09 import figures
 from kvstore.course.questions import registered
-from kvstore.measure import Sample
+from kvstore.measure import Sample, ServerReport
 from kvstore.measure.recorder import Recorder
 from kvstore.model import Prediction
 from kvstore.protocol import StationTimes
@@ -41,10 +41,12 @@ def burst(*, answered_s=4.0, count=8, status="OK", grown_mb=80.0, **settings):
     samples = pd.DataFrame(0.0, index=range(3), columns=list(Sample._fields))
     samples["server_rss_bytes"] = [5e7, 5e7 + 1e6 * grown_mb, 5e7]
     run = made_runs.run_of(calls, in_flight=count)
-    server = {
-        "settings": {"write_delay_s": 0.5, "max_concurrent_rpcs": None, **settings},
-        "operations": {"create/OK": run.operations_ok},
-    }
+    server = ServerReport.of(
+        {
+            "settings": {"write_delay_s": 0.5, "max_concurrent_rpcs": None, **settings},
+            "operations": {"create/OK": run.operations_ok},
+        }
+    )
     return dataclasses.replace(run, sample_rows=samples.to_records(index=False), server=server)
 
 
@@ -58,7 +60,7 @@ def open_loop(*, late=0.0, lost=0):
     return dataclasses.replace(
         made_runs.run_of([]),
         settings={"deadline_s": 0.1, "duration_s": 2.0},
-        server={"operations": {"retrieve/OK": 40}, "settings": settings},
+        server=ServerReport.of({"operations": {"retrieve/OK": 40}, "settings": settings}),
         window_s=2.2,
         issued=40 + lost,
         records=recorder.array(),

@@ -10,6 +10,7 @@ from kvstore.client import load, measured_channel, strategies, workload
 from kvstore.course.lessons.lesson_10 import exercises as lesson_10
 from kvstore.course.lessons.lesson_10 import questions as lesson_10_questions
 from kvstore.course.questions import registered
+from kvstore.measure import ServerReport
 from kvstore.measure.recorder import Recorder
 from kvstore.server import serving
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
@@ -51,8 +52,8 @@ def test_a_run_and_a_measured_channel_take_a_service_config():
             assert len(channel.run().records) == 1
 
     assert dict(run.outcomes()) == {"UNAVAILABLE": 6}
-    assert run.server["operations"] == {"create/UNAVAILABLE": 18}
-    assert tasks.server["operations"] == {"create/UNAVAILABLE": 12}
+    assert run.server.operations == {"create/UNAVAILABLE": 18}
+    assert tasks.server.operations == {"create/UNAVAILABLE": 12}
 
 
 @pytest.mark.parametrize("use_asyncio", [True, False])
@@ -84,7 +85,7 @@ def storm(*, failing=1.0, attempts=3.0, per_s=70.0):
     return dataclasses.replace(
         made_runs.run_of([]),
         settings={"duration_s": 6.0},
-        server={"operations": {"retrieve/OK": int(count * attempts)}},
+        server=ServerReport.of({"operations": {"retrieve/OK": int(count * attempts)}}),
         issued=count,
         records=recorder.array(),
     )

@@ -7,7 +7,7 @@ import pytest
 from made_runs import run_of, staircase, timed
 
 from kvstore.course import machine
-from kvstore.measure import Cpu
+from kvstore.measure import Cpu, ServerReport
 from kvstore.model import bounds
 
 
@@ -56,6 +56,6 @@ def test_the_timer_table_compares_the_disk_time_set_with_the_one_measured():
     row = machine.timer({"asyncio": timed(0.0025, [0.002, 0.0021, 0.0023])}).loc[("asyncio", 2.5)]
     assert [2.0, 2.1, 2.3, -0.4] == pytest.approx(list(row))
 
-    run = dataclasses.replace(staircase(), server={"settings": {}})
+    run = dataclasses.replace(staircase(), server=ServerReport.of({"settings": {"threads": 8}}))
     with pytest.raises(ValueError, match="station_times=True"):
         machine.timer({"threads": run})

@@ -10,6 +10,7 @@ from made_runs import run_of
 from kvstore.client import load, strategies, workload
 from kvstore.course import predict
 from kvstore.course.replays import MOST_CALLS, replay
+from kvstore.measure import ServerReport
 from kvstore.measure.attempts import attempts_of
 from kvstore.protocol import StationTimes
 from kvstore.server import serving, serving_sharded
@@ -36,7 +37,7 @@ def test_a_call_is_in_the_station_that_its_times_name(locking, at_s, room):
     times = StationTimes(pool_s=0.1, lock_s=0.2, disk_s=0.3, rest_s=0.1)
     run = of(
         [(0.0, 0.9 + 0.1, "retrieve", "OK", times)],
-        server={"settings": {"locking": locking, "threads": 8}},
+        server=ServerReport.of({"settings": {"locking": locking, "threads": 8}}),
     )
     # 1.0 s in all, 0.7 s in the server: the two ways through the network take 0.15 s each
     counts = replay(run).scenes[0].counts(at_s + 0.05)
@@ -47,7 +48,9 @@ def test_a_call_is_in_the_station_that_its_times_name(locking, at_s, room):
 def test_a_server_in_front_of_another_has_a_back_end_and_no_lock():
     times = StationTimes(pool_s=0.1, lock_s=0.0, disk_s=0.4, rest_s=0.0)
     facts = {"back_end": "127.0.0.1:1", "threads": 200, "use_asyncio": False}
-    scene = replay(of([(0.0, 0.5, "retrieve", "OK", times)], server={"settings": facts})).scenes[0]
+    scene = replay(
+        of([(0.0, 0.5, "retrieve", "OK", times)], server=ServerReport.of({"settings": facts}))
+    ).scenes[0]
 
     assert {"network": 0, "thread pool": 0, "back end": 1, "server code": 0} == scene.counts(0.3)
     assert 200 == next(room.workers for room in scene.rooms if room.label == "back end")
@@ -56,7 +59,11 @@ def test_a_server_in_front_of_another_has_a_back_end_and_no_lock():
 def test_where_a_call_without_times_was_is_not_known():
     times = StationTimes(pool_s=0.0, lock_s=0.0, disk_s=0.8, rest_s=0.0)
     calls = [(0.0, 1.0, "create", "OK", times), (0.0, 1.0, "create", "DEADLINE_EXCEEDED")]
-    found = replay(of(calls, server={"settings": {"locking": "per_key"}})).scenes[0].counts(0.5)
+    found = (
+        replay(of(calls, server=ServerReport.of({"settings": {"locking": "per_key"}})))
+        .scenes[0]
+        .counts(0.5)
+    )
 
     assert {"disk": 1, "not known": 1} == {name: count for name, count in found.items() if count}
 
@@ -64,7 +71,7 @@ def test_where_a_call_without_times_was_is_not_known():
 def test_a_pool_takes_calls_in_their_order_where_no_times_are_reported():
     facts = {"back_end": "127.0.0.1:1", "threads": 2, "use_asyncio": False}
     calls = [(0.0, 1.0, "create"), (0.1, 1.1, "create"), (0.2, 2.0, "create"), (1.5, 2.2, "create")]
-    scene = replay(of(calls, server={"settings": facts})).scenes[0]
+    scene = replay(of(calls, server=ServerReport.of({"settings": facts}))).scenes[0]
 
     found = [tuple(scene.counts(at_s).values()) for at_s in (0.5, 1.05, 1.2, 1.6)]
 
@@ -72,7 +79,7 @@ def test_a_pool_takes_calls_in_their_order_where_no_times_are_reported():
 
 
 def test_several_servers_have_a_room_each():
-    run = of([(0.0, 1.0, "retrieve")] * 3, server={"identity": "a,b"})
+    run = of([(0.0, 1.0, "retrieve")] * 3, server=ServerReport.of({"identity": "a,b"}))
     records = run.records.copy()
     records["connection"] = [0, 1, 1]
 
@@ -81,10 +88,18 @@ def test_several_servers_have_a_room_each():
     assert {"server 0": 1, "server 1": 2} == scene.counts(0.5)
 
 
+def test_attempts_of_a_call_are_one_dot_and_the_replay_says_so():
+    run = of(
+        [(0.0, 1.0, "retrieve")] * 3, server=ServerReport.of({"operations": {"retrieve/OK": 12}})
+    )
+
+    assert "12 attempts of 3 calls" in repr(replay(run))
+
+
 def noted(calls, attempts, zero_s=1000.0):
     """A run whose server noted (sent_s, before, arrived_s, ended_s), by a clock of its own."""
     rows = [[sent, before, zero_s + came, zero_s + left] for sent, before, came, left in attempts]
-    return of(calls, server={"attempts": rows})
+    return of(calls, server=ServerReport.of({"attempts": rows}))
 
 
 def test_a_call_is_at_each_of_its_attempts_and_pauses_between_them():
@@ -113,7 +128,7 @@ def test_a_call_that_was_given_up_in_its_pause_is_not_on_its_way_back():
     )
     run = dataclasses.replace(run, records=run.records.copy())
     run.records["sent_s"] = [0.0, 0.05]
-    run.server["attempts"][1][0] = 0.05
+    run.server.attempts[1][0] = 0.05
 
     found = replay(run).scenes[0].counts(0.8)
 
@@ -123,7 +138,7 @@ def test_a_call_that_was_given_up_in_its_pause_is_not_on_its_way_back():
 def test_copies_of_a_read_are_dots_of_one_call():
     run = of(
         [(0.0, 0.4, "retrieve"), (0.1, 0.4, "retrieve", "CANCELLED"), (0.2, 0.3, "retrieve")],
-        server={"identity": "a,b"},
+        server=ServerReport.of({"identity": "a,b"}),
         settings={"hedged": True},
     )
     records = run.records.copy()  # in the order of their ends
@@ -235,7 +250,7 @@ def test_the_replay_has_each_attempt_that_the_server_counted(measured):
     run = measured["retries"]
     (scene,) = replay(run).scenes
 
-    assert scene.attempts.sum() == sum(run.server["operations"].values()) > 1.2 * run.issued
+    assert scene.attempts.sum() == run.server.answered > 1.2 * run.issued
     ok = scene.records["status"] == 0
     assert ok.any()  # its last attempt is the one that was answered, and ends before the call
     last = scene.edges[np.arange(len(ok)), 2 * scene.attempts.astype(int)]

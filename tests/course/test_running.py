@@ -89,20 +89,20 @@ def clients():
 def test_a_lock_and_a_sleep_of_the_servicer_are_stations(servicer):
     made = running.run(clients().bounded, servicer, in_flight=4, seconds=0.5)
 
-    settings = made.server["settings"]
-    assert "global" == settings["locking"]
-    assert 0.020 == pytest.approx(settings["read_delay_s"])
+    settings = made.server.settings
+    assert "global" == settings.locking
+    assert 0.020 == pytest.approx(settings.read_delay_s)
     calls = made.calls
     assert (calls["disk_s"] >= 0.018).all()
     assert calls["lock_s"].max() > 0.030  # three others are before the last of the first four
-    assert made.issued == sum(made.server["operations"].values()) == made.operations_ok
+    assert made.issued == made.server.answered == made.operations_ok
     assert {"lock", "disk"} <= {room.label for room in replay(made).scenes[0].rooms}
 
 
 def test_a_sleep_before_the_lock_is_told_from_one_behind_it():
     made = running.run(clients().bounded, Free, in_flight=4, seconds=0.5)
 
-    assert "per_key" == made.server["settings"]["locking"]
+    assert "per_key" == made.server.settings.locking
     assert made.calls["lock_s"].mean() < made.calls["disk_s"].mean()
 
 
@@ -163,7 +163,7 @@ def test_messages_of_ones_own_are_sent_on_a_stream_again_and_again():
 
     assert 60 == made.issued
     assert 60 * size == made.operations_ok
-    assert 60 * size == sum(made.server["operations"].values())
+    assert 60 * size == made.server.answered
     assert before == [each.SerializeToString() for each in theirs]
 
 

@@ -31,7 +31,7 @@ def test_counts_add_up_and_calls_lie_in_one_trace():
     assert (7, 5, 12.0) == (merged.issued, merged.in_flight, merged.window_s)
     assert [1.0, 2.5, 3.0, 4.0, 5.5, 10.0, 12.0] == list(merged.records["done_s"])
     assert (Cpu(2.5, 0.75, 1.5), Cpu(2, 2, 3)) == (merged.client_cpu, merged.server_cpu)
-    assert merged.server == {"settings": {"locking": "global"}, "operations": None}
+    assert (None, "global") == (merged.server.operations, merged.server.settings.locking)
     # 1 + 2 + 3 + 4 + 8 of the one and 2.75 + 9 of the other, over 12 seconds
     assert audit(merged).in_flight_mean == pytest.approx(29.75 / 12)
     assert audit(merged).holds

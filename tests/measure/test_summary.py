@@ -6,7 +6,7 @@ import statistics
 import pytest
 from traces import Made, run_of
 
-from kvstore.measure import goodput, throughput_interval
+from kvstore.measure import ServerReport, goodput, throughput_interval
 from kvstore.protocol import CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER, OK, RETRIEVE, STATUSES
 
 
@@ -39,7 +39,7 @@ OPEN_LOOP = run_of(
         made(6.0, 6.1, NO_ANSWER),
     ],
     settings={"deadline_s": 1.0, "duration_s": 7.0},
-    server={"operations": {"retrieve/OK": 4, "retrieve/DEADLINE_EXCEEDED": 1}},
+    server=ServerReport.of({"operations": {"retrieve/OK": 4, "retrieve/DEADLINE_EXCEEDED": 1}}),
 )
 
 
@@ -52,7 +52,9 @@ def test_goodput_of_a_trace_worked_out_by_hand():
 
 
 def test_wasted_work_is_unknown_if_the_server_reports_no_operations():
-    silent = run_of([made(0.0, 1.0)], settings={"deadline_s": 1.0}, server={"operations": None})
+    silent = run_of(
+        [made(0.0, 1.0)], settings={"deadline_s": 1.0}, server=ServerReport.of({"operations": None})
+    )
 
     assert math.isnan(goodput(silent).wasted)
     assert pytest.approx(1 / silent.window_s) == goodput(silent).offered_per_s

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kvstore.measure import Run
 from kvstore.measure.recorder import Recorder, sample_rows
+from kvstore.measure.server_report import ServerReport
 from kvstore.protocol import CREATE, DELETE, NO_ANSWER, NOT_FOUND, OK, RETRIEVE, UPDATE
 
 
@@ -52,7 +53,7 @@ def run_of(calls: Iterable[Made], **facts: Any) -> Run:
         "strategy": "bounded",
         "in_flight": 2,
         "settings": {"calls": len(calls)},
-        "server": {"settings": {"locking": "global"}},
+        "server": ServerReport.of({"settings": {"locking": "global"}}),
         "host": {"cores": 2},
         "started_at": "2026-01-01T12:00:00+00:00",
         "window_s": max((call.done_s for call in calls), default=1.0),

@@ -7,6 +7,7 @@ import pytest
 from queues import gaps_minus_work, overtaken
 
 from kvstore.course.lessons.lesson_08 import questions as facts
+from kvstore.measure import ServerReport
 from kvstore.model import Station, waiting
 
 CALLS = 4_000_000
@@ -79,7 +80,7 @@ def test_the_simulated_runs_of_a_model_have_the_law_as_their_mean(kind):
 
     run = SimpleNamespace(
         records=range(20_000),
-        server={"settings": {"disk_times": kind, "read_delay_s": 0.020}},
+        server=ServerReport.of({"settings": {"disk_times": kind, "read_delay_s": 0.020}}),
     )
     means = facts.simulated_means_s(run, S, seeds=100)
 

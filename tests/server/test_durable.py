@@ -18,8 +18,8 @@ from kvstore.protocol import (
     UPDATE,
 )
 from kvstore.server.durable import FILE_NAME, DurableStore
-from kvstore.server.settings import ServerSettings
 from kvstore.server.store import Store
+from kvstore.server_settings import ServerSettings
 
 HANG_S = 15.0
 ON_LOOP = {"use_asyncio": True}

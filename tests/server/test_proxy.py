@@ -119,7 +119,7 @@ def test_the_stations_of_a_front_sum_to_its_residence_time(strategy, front):
     at_stations_s = calls[["pool_s", "lock_s", "disk_s", "rest_s"]].sum(axis=1)
 
     assert {"OK": 24} == run.outcomes()
-    assert {"retrieve/OK": 24} == run.server["operations"]
+    assert {"retrieve/OK": 24} == run.server.operations
     assert (at_stations_s < calls["residence_s"]).all()
     assert audit(run).holds
     assert calls["disk_s"].min() > 0.5 * BEHIND["read_delay_s"]

@@ -19,8 +19,8 @@ from kvstore.protocol import (
 )
 from kvstore.server import LOCKINGS, ServerSettings
 from kvstore.server import store as store_module
-from kvstore.server.settings import DISK_TIMES
 from kvstore.server.store import ASYNC_LOCKS, LOCKS, Disk, Store, disk_for
+from kvstore.server_settings import DISK_TIMES
 
 HANG_S = 10.0
 """What ought to happen at once gets this long on a busy machine."""

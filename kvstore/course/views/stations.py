@@ -343,7 +343,8 @@ def time_by_station_table(runs: Runs) -> pd.DataFrame:
             raise ValueError(
                 f"the run {name} has no station times: start its server with station_times=True"
             )
-        behind = run.server.get("settings", {}).get("back_end")
+        known = run.server.known_settings
+        behind = known is not None and known.back_end is not None
         columns = {
             "pool queue": "pool_s",
             "lock": "lock_s",

@@ -7,7 +7,7 @@ from kvstore.model import Prediction
 
 
 def _read_s(run: Run) -> float:
-    return float(run.server["settings"]["read_delay_s"])
+    return float(run.server.settings.read_delay_s)
 
 
 def forecast_s(probe: Run, run: Run) -> Prediction:

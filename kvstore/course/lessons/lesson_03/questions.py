@@ -11,17 +11,17 @@ WRITE_S = 0.050
 
 def disk_s(run: Run) -> float:
     """Mean disk time of the operations that the run sent, from the delays of its server."""
-    settings = run.server["settings"]
+    settings = run.server.settings
     return service_time_s(
         run.mix(),
-        read_delay_s=settings["read_delay_s"],
-        write_delay_s=settings["write_delay_s"],
+        read_delay_s=settings.read_delay_s,
+        write_delay_s=settings.write_delay_s,
     )
 
 
 def stations(run: Run) -> list[Station]:
     """The station that serves one call at a time, or the disk that all calls use at once."""
-    locking = run.server["settings"]["locking"]
+    locking = run.server.settings.locking
     if locking == "global":
         return [Station("lock", disk_s(run))]
     return [Station("disk", disk_s(run), math.inf)]

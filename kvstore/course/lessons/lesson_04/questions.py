@@ -7,13 +7,13 @@ from kvstore.model import Prediction, Station, bounds
 
 def pool(run: Run) -> Station:
     """Return the pool of the run's server as a station: one server for each thread."""
-    settings = run.server["settings"]
-    return Station("thread pool", settings["read_delay_s"], settings["threads"])
+    settings = run.server.settings
+    return Station("thread pool", settings.read_delay_s, settings.threads)
 
 
 def hottest_key(run: Run) -> Station:
     """Return the lock of the only key that is written: its demand is averaged over all calls."""
-    write_s = run.server["settings"]["write_delay_s"]
+    write_s = run.server.settings.write_delay_s
     return Station("hottest key", run.mix()["update"] * write_s)
 
 
@@ -25,7 +25,7 @@ def read_s(run: Run) -> float:
 
 def read_behind_the_pool(run: Run) -> Prediction:
     """Return how long a read waits for a thread: N - c calls before it leave at the key's rate."""
-    in_the_queue = run.in_flight - run.server["settings"]["threads"]
+    in_the_queue = run.in_flight - run.server.settings.threads
     return bounds.residence(in_the_queue, [hottest_key(run)])
 
 
@@ -38,7 +38,7 @@ def bound_times_faster(few: Run, many: Run) -> Prediction:
     """Return the ratio of the two bounds: 1/S in both, because the lock is the bottleneck."""
     values = []
     for run in (few, many):
-        lock = Station("global lock", run.server["settings"]["read_delay_s"])
+        lock = Station("global lock", run.server.settings.read_delay_s)
         values.append(bounds.closed_loop(run.in_flight, [lock, pool(run)]).value)
     return Prediction(values[1] / values[0], "times", "1/S in both runs", "global lock")
 

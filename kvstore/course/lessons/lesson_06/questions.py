@@ -27,7 +27,7 @@ def expected_gain(python: Run) -> Prediction:
 
 def disk_s(run: Run) -> float:
     """Return the read delay of the run's server, in seconds."""
-    return float(run.server["settings"]["read_delay_s"])
+    return float(run.server.settings.read_delay_s)
 
 
 def stations(probe: Run) -> list[Station]:
@@ -45,7 +45,7 @@ def behind_cap(alone: Run, run: Run) -> Prediction:
 
     D is the disk, and what the fastest call of a run with one in flight took beyond its disk.
     """
-    streams = run.connections * int(run.server["settings"]["max_streams"])
+    streams = run.connections * (run.server.settings.max_streams or 0)
     beyond_disk_s = max(0.0, alone.latency_s(0.0) - disk_s(alone))
     at_once, demand_s = min(run.in_flight, streams), disk_s(run) + beyond_disk_s
     reason = (

@@ -17,9 +17,9 @@ def waiting_for(back: Any, run: Run) -> list[Station]:
     `back` is the server behind the front, or its settings. On the event loop, all calls may wait at
     once.
     """
-    front = run.server["settings"]
-    places = math.inf if front["use_asyncio"] else front["threads"]
-    name = "event loop" if front["use_asyncio"] else "thread pool"
+    front = run.server.settings
+    places = math.inf if front.use_asyncio else front.threads
+    name = "event loop" if front.use_asyncio else "thread pool"
     return [Station(name, _delay_s(back), places)]
 
 

@@ -54,7 +54,7 @@ def simulated_means_s(run: Run, service_s: float, *, seeds: int = 500) -> np.nda
     The queue is written with numpy, for all seeds at once: call n ends when the worker has done all
     the work since the last time that it was idle.
     """
-    calls, settings = len(run.records), run.server["settings"]
+    calls, settings = len(run.records), run.server.settings
     rng = np.random.default_rng()
     arrivals = np.cumsum(rng.exponential(service_s / BUSY, (seeds, calls)), axis=1)
     size = seeds, calls
@@ -62,8 +62,8 @@ def simulated_means_s(run: Run, service_s: float, *, seeds: int = 500) -> np.nda
         "fixed": np.ones(size),
         "exponential": rng.exponential(1.0, size),
         "two_point": rng.choice([1 / 3, 7.0], size, p=[0.9, 0.1]),
-    }[settings["disk_times"]]
-    mean_s = settings["read_delay_s"]
+    }[settings.disk_times]
+    mean_s = settings.read_delay_s
     work = service_s - mean_s + mean_s * drawn
     done = np.cumsum(work, axis=1)
     ends = done + np.maximum.accumulate(arrivals - (done - work), axis=1)
@@ -72,9 +72,9 @@ def simulated_means_s(run: Run, service_s: float, *, seeds: int = 500) -> np.nda
 
 def _of_one_worker(service_s: float, run: Run) -> Prediction:
     """R of a long run, and where 90 % of the runs as short as this one lie."""
-    settings = run.server["settings"]
-    kind = settings["disk_times"]
-    found = law(BUSY, service_s, kind, disk_s=settings["read_delay_s"])
+    settings = run.server.settings
+    kind = settings.disk_times
+    found = law(BUSY, service_s, kind, disk_s=settings.read_delay_s)
     low, high = np.percentile(simulated_means_s(run, service_s), [5, 95])
     waits = numbers.seconds(found.value - service_s)
     reason = (

@@ -18,18 +18,18 @@ from kvstore.model import Prediction, Station, overload
 
 def lock(run: Run) -> Station:
     """Return the station of the burst: the global lock, held for one write."""
-    return Station("lock", run.server["settings"]["write_delay_s"])
+    return Station("lock", run.server.settings.write_delay_s)
 
 
 def pool(run: Run) -> Station:
     """Return the station of the open loop: the thread pool, with the disk time of a read."""
-    settings = run.server["settings"]
-    return Station("thread pool", settings["read_delay_s"], settings["threads"])
+    settings = run.server.settings
+    return Station("thread pool", settings.read_delay_s, settings.threads)
 
 
 def limit(run: Run) -> float:
     """Return the most calls that the server accepts at once; infinite without a limit."""
-    most = run.server["settings"]["max_concurrent_rpcs"]
+    most = run.server.settings.max_concurrent_rpcs
     return math.inf if most is None else float(most)
 
 

@@ -28,7 +28,7 @@ def failed_late(run: Run) -> float:
 
 def counted(run: Run) -> int:
     """Return the attempts that the server counted in a run."""
-    return int(sum(run.server["operations"].values()))
+    return run.server.answered
 
 
 def failing_for_long(failing: float, ratio: float, attempts: int = ATTEMPTS) -> Prediction:
