@@ -15,9 +15,6 @@ machine share its cores, which have to supply all of D.
 
 import math
 
-import numpy as np
-import numpy.typing as npt
-
 from kvstore.model.bounds import Prediction
 from kvstore.numbers import count, seconds
 
@@ -70,21 +67,6 @@ def throughput(
 # With s servers of one lock each, throughput is at most 1 / (q_max S): q_max is the share of the
 # calls at the busiest server, and S the service time. Evenly spread calls give q_max = 1 / s, and
 # throughput grows with s. A hot key limits this growth.
-
-
-def shares(keys: int, exponent: float = 0.0) -> npt.NDArray[np.float64]:
-    """Return the share of the calls for each of `keys` keys, the hottest key first.
-
-    Zipf's law: the share of key k is in proportion to k ** -exponent; the shares sum to 1. With
-    exponent 0 all shares are equal. Raises `ValueError` for fewer than one key, or an exponent
-    that is negative or infinite.
-    """
-    if not keys >= 1:
-        raise ValueError(f"keys must be 1 or more, got {keys}")
-    if not 0 <= exponent < math.inf:
-        raise ValueError(f"exponent must be 0 or more and finite, got {exponent}")
-    weights = np.arange(1, keys + 1, dtype=np.float64) ** -exponent
-    return weights / float(weights.sum())
 
 
 def busiest_share(servers: int, hottest_share: float) -> float:

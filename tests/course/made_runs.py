@@ -142,16 +142,6 @@ def overtaken():
     return run_of([(*at, kind) for at, kind in zip(times, kinds, strict=True)], in_flight=4)
 
 
-def timed(set_s, measured_s):
-    """A run against a server whose disk times differ from the one that was set."""
-    calls = [
-        (n, n + 0.5, "retrieve", "OK", StationTimes(0.0, 0.0, disk_s, 0.0))
-        for n, disk_s in enumerate(measured_s)
-    ]
-    settings = {"read_delay_s": set_s, "write_delay_s": set_s}
-    return dataclasses.replace(run_of(calls), server=ServerReport.of({"settings": settings}))
-
-
 def filled(calls=200):
     """Calls sent at 100/s, of which none is answered; memory grows, and is freed at the end."""
     end_s = calls / 100

@@ -106,11 +106,6 @@ ROWS = [
     (partial(views.plot_ladder, {"published": 16.55, "predicted": PREDICTED, "here": ONE}),
      "step (published, predicted, here)", "16.6/s; 25/s; 23.6/s; × 1.51; × 0.945"),  # noqa: RUF001
     (partial(views.plot_mix, [ONE, MANY]), "create: 2 bars, long 26.7, 25"),
-    (partial(views.plot_throughput, [ONE, MANY], [PREDICTED, 500.0]),
-     "predicted: 2 marks at 25, 500", "2 dots at (23.6, 0), (305, 1)"),
-    (partial(views.plot_throughput, ONE, {"slowest decides": 20.0, "mean of times": PREDICTED}),
-     "an upright line at 20", "slowest decides: 20/s; mean of times: 25/s"),
-    (partial(views.plot_throughput, EMPTY), ""),
     (partial(views.plot_throughput_by_in_flight, [ONE, MANY], STATIONS,
              simulated={1: 20.0, 40: 700.0}),
      "0 to 1,200 over in flight, N (calls), 0 to 53.3", "(41, 1,000), (53.3, 1,000)",
@@ -146,9 +141,6 @@ ROWS = [
     (partial(first_climb.draw, {"one": 20.0, "many": 2_000.0}, 300.0), "300"),
     (partial(machine.draw_path, run_of([(0.0, 0.016, "retrieve", "OK", TIMES)])),
      "1 bar, long 2; 1 bar, long 1; 1 bar, long 2; 1 bar, long 10; 1 bar, long 1"),
-    (partial(machine.draw_repeats, {"A": [closed_loop(1, 20), closed_loop(1, 30)],
-                                    "B": [closed_loop(1, 40), closed_loop(1, 50)]}),
-     "A: 2 dots at (1, 20), (3, 30)", "B: 2 dots at (2, 40), (4, 50)", "a level line at 25"),
     (partial(lesson_02.latency_by_answer, staircase(30), PREDICTED),
      "predicted: k / X: a line through (0, 0), (30, 1.2)"),
     (partial(lesson_02.memory_by_in_flight, filled(), memory_experiment.probe(filled())),
@@ -307,7 +299,5 @@ def contrast(one, other):
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match="station_times=True"):
         views.plot_time_by_station(staircase())
-    with pytest.raises(ValueError, match="3 predictions for 2 runs"):
-        views.plot_throughput([ONE, MANY], [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="predict, run and compare first"):
         calibration.plot_calibration([])

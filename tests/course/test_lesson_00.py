@@ -1,24 +1,7 @@
-"""Lesson 00: its published benchmarks, and the models of its questions."""
+"""Lesson 00: the part of the contract that it shows."""
 
-import dataclasses
 import json
 import re
-
-from made_runs import staircase
-
-from kvstore.course.lessons.lesson_00 import questions
-from kvstore.measure import Cpu
-
-
-def test_the_bound_of_the_processor_takes_the_part_of_the_loop():
-    """gRPC's own threads work beside the loop: their time is no demand on the interpreter."""
-    run = dataclasses.replace(
-        staircase(1000, in_flight=20),
-        client_cpu=Cpu(0.10, 0.02, loop_s=0.08),
-        server_cpu=Cpu(0.30, 0.10, loop_s=0.30),
-    )
-
-    assert 1000 / 0.40 < questions.most_of(run).value <= 1000 / 0.26 + 1e-6
 
 
 def test_the_part_of_the_contract_that_is_shown_is_in_the_contract(repo_root):

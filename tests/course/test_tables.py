@@ -8,19 +8,7 @@ from kvstore.course import views
 from kvstore.course.lessons.lesson_05 import batch_figures
 from kvstore.course.rendering import TIMES
 from kvstore.course.views.style import rounded
-from kvstore.model import Prediction
 from kvstore.protocol import StationTimes
-
-
-def test_throughput_stands_beside_its_prediction():
-    run = run_of([(0.0, 0.5, "retrieve"), (0.5, 1.0, "retrieve")])
-    row = views.throughput_table(run, Prediction(4.0, "calls/s", "")).iloc[0]
-
-    assert (
-        row["predicted (operations/s)"],
-        row["measured (operations/s)"],
-        row["measured ÷ predicted"],
-    ) == (4.0, 2.0, 0.5)
 
 
 def test_a_table_shows_each_number_with_its_own_digits():
@@ -34,7 +22,9 @@ def test_a_table_shows_each_number_with_its_own_digits():
 
 
 def test_runs_of_the_same_name_are_numbered_apart():
-    assert list(views.throughput_table([staircase(), staircase()]).index) == [
+    runs = [staircase(stations=True), staircase(stations=True)]
+
+    assert list(views.time_by_station_table(runs).index) == [
         f"blocking {TIMES}1",
         f"blocking {TIMES}1 (2)",
     ]

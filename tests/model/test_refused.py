@@ -48,7 +48,6 @@ REFUSED = [
         lambda: overload.goodput(1, POOL, deadline_s=1, offered_for_s=1, from_s=1),
     ),
     ("generators must be .* got 0", lambda: scaling.throughput(**{**UNARY, "generators": 0})),
-    ("keys must be 1 or more, got 0", lambda: scaling.shares(0, 1.0)),
 ]
 
 

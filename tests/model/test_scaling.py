@@ -29,19 +29,6 @@ def test_the_narrowest_of_three_binds(generators, servers, cores, per_s, binds, 
 
 
 @pytest.mark.parametrize(
-    ("p_max", "keys", "exponent"),
-    [
-        (6 / 11, 3, 1.0),  # 1 / (1 + 1/2 + 1/3)
-        (0.8, 2, 2.0),  # 1 / (1 + 1/4)
-        (1 / 8, 8, 0.0),  # all alike
-    ],
-)
-def test_the_hottest_key_gets_its_share_and_all_add_up(p_max, keys, exponent):
-    assert p_max == pytest.approx(scaling.shares(keys, exponent)[0])
-    assert 1.0 == pytest.approx(scaling.shares(keys, exponent).sum())
-
-
-@pytest.mark.parametrize(
     ("servers", "hottest", "share"),
     [(1, 0.05, 1.0), (20, 0.05, 1 / 10.26), (100, 0.05, 1 / 16.81), (4, 0.0, 0.25), (4, 1.0, 1.0)],
 )

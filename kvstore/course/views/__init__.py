@@ -28,9 +28,7 @@ from kvstore.course.views.throughput import (
     ladder_table,
     plot_by_setting,
     plot_ladder,
-    plot_throughput,
     plot_throughput_by_in_flight,
-    throughput_table,
 )
 from kvstore.course.views.timelines import (
     plot_answered_over_time,
@@ -52,10 +50,8 @@ __all__ = [
     "plot_ladder",
     "plot_mix",
     "plot_ribbon",
-    "plot_throughput",
     "plot_throughput_by_in_flight",
     "plot_throughput_over_time",
     "plot_time_by_station",
-    "throughput_table",
     "time_by_station_table",
 ]

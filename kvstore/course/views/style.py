@@ -221,11 +221,6 @@ def key_above(ax: Axes) -> None:
 Runs: TypeAlias = Run | Sequence[Run] | Mapping[str, Run]
 """One run, several, or several by name."""
 
-Predictions: TypeAlias = (
-    HasValue | float | Sequence[HasValue | float | None] | Mapping[str, HasValue | float] | None
-)
-"""One prediction, one for each run in their order, or several by name that apply to all runs."""
-
 
 def runs_by_name(runs: Runs) -> list[tuple[str, Run]]:
     """Return each run with its name; runs of the same strategy are numbered."""
@@ -239,23 +234,6 @@ def title(run: Run) -> str:
     """Return the name of a run: its strategy, its limit if any, its connections if several."""
     name = f"{run.strategy} {rendering.TIMES}{run.in_flight}" if run.in_flight else run.strategy
     return f"{name} over {run.connections}" if run.connections > 1 else name
-
-
-def predictions_for(predictions: Predictions, count: int) -> list[float | None]:
-    """Return the predicted number for each of `count` runs; None for a run without one.
-
-    Raise ValueError unless there are none, one or `count` predictions.
-    """
-    if isinstance(predictions, Mapping):
-        return [None] * count
-    if isinstance(predictions, Sequence):
-        if len(predictions) not in (0, count):
-            raise ValueError(
-                f"{len(predictions)} predictions for {count} runs: give one for each run, "
-                "or name them in a dict to draw each across all runs"
-            )
-        return [number(each) for each in predictions] or [None] * count
-    return [number(predictions)] * count
 
 
 def number(prediction: HasValue | float | None) -> float | None:

@@ -10,41 +10,9 @@ from matplotlib.axes import Axes
 from kvstore import numbers
 from kvstore.course.rendering import TIMES, HasValue
 from kvstore.course.views import style
-from kvstore.course.views.style import (
-    Predictions,
-    Runs,
-    by_row,
-    number,
-    predictions_for,
-    rounded,
-    runs_by_name,
-)
-from kvstore.measure import Run, throughput_interval
+from kvstore.course.views.style import number, rounded
+from kvstore.measure import Run
 from kvstore.model import Station, bounds
-
-
-def throughput_table(runs: Runs, predictions: Predictions = None) -> pd.DataFrame:
-    """Return each run's throughput with its 95 % interval, and the predictions for it."""
-    named = runs_by_name(runs)
-    rows = []
-    for (name, run), predicted in zip(named, predictions_for(predictions, len(named)), strict=True):
-        low, high = throughput_interval(run)
-        rows.append(
-            {
-                "run": name,
-                "predicted (operations/s)": predicted,
-                "measured (operations/s)": run.throughput_per_s,
-                "95 % from (operations/s)": low,
-                "95 % to (operations/s)": high,
-                "measured ÷ predicted": run.throughput_per_s / predicted if predicted else None,
-            }
-        )
-    table = by_row(rows, "run")
-    if isinstance(predictions, Mapping):
-        table = table.drop(columns=["predicted (operations/s)", "measured ÷ predicted"])
-        for name, each in predictions.items():
-            table[f"{name} (operations/s)"] = number(each)
-    return rounded(table)
 
 
 def ladder_table(steps: Mapping[str, Run | HasValue | float]) -> pd.DataFrame:
@@ -66,44 +34,6 @@ def ladder_table(steps: Mapping[str, Run | HasValue | float]) -> pd.DataFrame:
 MILLION = 1_000_000
 FLAT = 2.0
 """A step by less than this factor looks nearly level."""
-
-
-def plot_throughput(runs: Runs, predictions: Predictions = None) -> Axes:
-    """Draw measured dots with their 95 % interval, one row for each run, and predicted lines.
-
-    Predictions in a sequence belong to the runs in their order. Named predictions are drawn
-    across all rows.
-    """
-    data = throughput_table(runs, predictions)
-    across = predictions if isinstance(predictions, Mapping) else {}
-    height_in = 1.8 + 0.8 * len(data) + 0.5 * bool(across)
-    with style.canvas(height_in=height_in, rows=data.index) as ax:
-        rows = range(len(data))
-        measured = data["measured (operations/s)"]
-        below = measured - data["95 % from (operations/s)"]
-        above = data["95 % to (operations/s)"] - measured
-        ax.errorbar(
-            measured, rows, xerr=(below, above), fmt="o", color=style.MEASURED,
-            capsize=6, elinewidth=2, zorder=3,
-            label=None if across else "measured, with 95 % interval",
-        )  # fmt: skip
-        for row, rate in zip(rows, measured, strict=True):
-            ax.annotate(
-                f"measured {numbers.rate(rate)}" if across else numbers.rate(rate), (rate, row),
-                (0, 14), textcoords="offset points", ha="center", zorder=4,
-            )  # fmt: skip
-        if "predicted (operations/s)" in data and data["predicted (operations/s)"].notna().any():
-            ax.vlines(
-                data["predicted (operations/s)"], [row - 0.38 for row in rows],
-                [row + 0.38 for row in rows], color=style.PREDICTED, label="predicted", zorder=2,
-            )  # fmt: skip
-        shown = [*measured, *data.get("predicted (operations/s)", measured).dropna()]
-        for place, (name, value) in enumerate(sorted(across.items(), key=_value)):
-            _line_across(ax, name, number(value) or 0.0, place)
-            shown.append(number(value) or 0.0)
-        style.rates(ax, shown)
-        ax.set(xlabel="throughput (operations/s)", ylabel="run")
-    return ax
 
 
 def plot_ladder(steps: Mapping[str, Run | HasValue | float]) -> Axes:
@@ -146,20 +76,6 @@ def plot_ladder(steps: Mapping[str, Run | HasValue | float]) -> Axes:
         if not decades:
             ax.set_ylim(0.0, 1.25 * rates.max())
     return ax
-
-
-def _line_across(ax: Axes, name: str, value: float, place: int) -> None:
-    dashes = ("-", "--", ":", "-.")[place % 4]
-    ax.axvline(value, color=style.PREDICTED, linestyle=dashes, zorder=2)
-    ax.annotate(
-        f"{name}: {numbers.rate(value)}", (value, 1.0), (0, 6 + 20 * place),
-        xycoords=("data", "axes fraction"), textcoords="offset points",
-        ha="center", color=style.PREDICTED,
-    )  # fmt: skip
-
-
-def _value(named: tuple[str, HasValue | float]) -> float:
-    return number(named[1]) or 0.0
 
 
 PLENTY = 10**12

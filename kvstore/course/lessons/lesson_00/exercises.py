@@ -236,6 +236,7 @@ def drawn_load() -> "SearchStrategy[tuple[float, float]]":
 
 UTILISATION = Exercise(
     id="00.utilisation",
+    kept="laws.utilisation",
     title="How busy is one core?",
     hints=(
         "In one second, how many calls are made? How much processor time does one need?",

@@ -1,13 +1,16 @@
 """What lesson 00 asks, and its further notebooks: one call, calls in flight, the machine."""
 
-import math
-from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kvstore.course import machine
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, number_question
+from kvstore.course.questions import (
+    Option,
+    PredictionQuestion,
+    QuizQuestion,
+    computed,
+    number_question,
+)
 from kvstore.measure import Run, audit, only
-from kvstore.model import Prediction, Station, bounds
+from kvstore.model import Prediction
 
 READ_S: Final = 0.010
 WRITE_S: Final = 0.050
@@ -54,53 +57,22 @@ PREDICTIONS: Final = (
         main=True,
     ),
     # further/00_your_machine
-    PredictionQuestion(
-        "00.round_trip",
-        "How many microseconds does a call without a disk take? (1 ms is 1,000 µs.)",
-        unit="µs",
-        measured=lambda run: 1e6 * run.latency_s(0.5),
+    computed(
+        "00.false_alarm",
+        "A against A: how many percent of the pairs of runs differ by more than 5 %?",
+        "%",
     ),
-    PredictionQuestion(
-        "00.noise",
-        "By how many percent is the fastest run faster than the slowest?",
-        unit="%",
-        measured=lambda same: 100 * _spread(same),
-    ),
-    PredictionQuestion(
+    computed(
         "00.timer",
-        "A sleep of 2.5 ms on the event loop: how many milliseconds does it last?",
-        unit="ms",
-        measured=lambda timed: timer_ms(timed),
-        model=lambda timed: Prediction(2.5, "ms", "what the code says"),
+        "A sleep of 10 ms: by how many microseconds does it end too late, at the median?",
+        "µs",
     ),
-    # further/00_cpu_per_call
-    PredictionQuestion(
-        "00.most",
-        "100 calls in flight and no disk: how many calls per second?",
-        measured=lambda costs, run: run.answered_per_s,
-        model=lambda costs, run: most_of(costs),
-        main=True,
-        binds="cpu",
+    computed(
+        "00.busy",
+        "One call in flight, no disk: how many percent of one core does the client use?",
+        "%",
     ),
 )
-
-
-def _spread(same: Mapping[str, Sequence[Run]]) -> float:
-    rates = [run.throughput_per_s for runs in same.values() for run in runs]
-    return max(rates) / min(rates) - 1
-
-
-def timer_ms(timed: Mapping[str, Run]) -> float:
-    """Return how long a sleep of 2.5 ms lasted on the event loop, in the middle."""
-    column = machine.timer(timed)["got, median (ms)"]
-    return float(column.loc[("asyncio", 2.5)])
-
-
-def most_of(costs: Run) -> Prediction:
-    """Return the bound on throughput that the processor time of a call in this run sets."""
-    round_trip = Station("round trip", costs.mean_residence_s / costs.in_flight, math.inf)
-    return bounds.closed_loop(100, [round_trip, *machine.cpu_stations(costs)])
-
 
 QUIZ: Final = (
     number_question(
