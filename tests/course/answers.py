@@ -1083,10 +1083,22 @@ def with_the_ends_of_all_calls(arrivals_s, service_s, servers, choose, every_s):
     return times_s
 
 
+right("13.simulate")(
+    edited(
+        "13.simulate",
+        "free_s, report,",
+        "counts = [0] * servers\n    free_s, report,",
+        "report = [math",
+        "counts[:] = [math",
+        "reported_s = at_s",
+        "report, reported_s = list(counts), at_s",
+    )
+)
 CHOOSE = "server = choose(report)"
 mistakes(
     "13.simulate",
     {
+        "in the list of an earlier one": ("report = [math", "report[:] = [math"),
         "A busy server lets it wait": ("max(free_s[server], at_s)", "at_s"),
         "from its arrival": ("append(free_s[server] - at_s)", "append(service_s)"),
         "a call of another server": ("max(free_s[server], at_s)", "max(*free_s, at_s)"),

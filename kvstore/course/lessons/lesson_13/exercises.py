@@ -216,6 +216,12 @@ def _look_at(answer: Any, servers: int, every_s: float) -> None:
             f"{where}, call {number} comes before the next report: give `choose` the same list"
             " again. A policy may look whether the list is a new one.",
         )
+        expect(
+            same or all(choose.reports[number] is not each for each in choose.reports[:number]),
+            f"{where}, call {number} gets a new report in the list of an earlier one: you changed"
+            " the counts in that list. Make a new list for each report. A policy that keeps the"
+            " earlier report must not see it change.",
+        )
 
 
 def _why_not_this_time(time_s: float, right_s: float) -> str:
