@@ -133,27 +133,30 @@ QUIZ = (
         percent=(4, 8, 10),
         servers=(20, 30, 16),
     ),
-    QuizQuestion(
+    number_question(
         "12.users",
-        "20 servers of 50 calls/s each have a hottest key with 5 % of the calls. They get 900 "
-        "calls/s from users who do not wait for each other. A full server refuses at once. What "
-        "share is answered?",
+        "10 servers of 50 calls/s each have a hottest key with {percent} % of the calls; a hash "
+        "spreads the other keys evenly. 450 calls/s arrive, from users who do not wait for each "
+        "other. A full server refuses at once. What percentage of all calls is answered?",
+        "%",
         (
-            Option(
-                "57 %: 513 of 900, as in the load test.",
-                why="513 = 50/w is what a closed loop reaches. Here nobody waits for the hot key "
-                "but its own callers.",
-            ),
-            Option(
-                "96 %: the busiest server refuses a part of its calls.",
-                right=True,
-                why="It gets 0.0975 · 900 = 88 calls/s and answers 50. All others answer all: "
-                "(900 - 38)/900.",
-            ),
-            Option(
-                "90 %: the busiest server refuses all of its calls.",
-                why="It is full, and goes on answering 50 calls/s of its 88.",
-            ),
+            lambda percent: 100 * answered_share(10, percent / 100, 450),
+            "1 - w + 1/(λ·S): the busiest server gets w·λ calls/s and answers 50 of them. Every "
+            "other server gets fewer than 50, and answers all.",
         ),
+        (
+            lambda percent: 100 / (scaling.busiest_share(10, percent / 100) * SERVICE_S * 450),
+            "1/(w·S) is the throughput of a closed loop. Here nobody waits for the hot key but "
+            "the callers of its server.",
+        ),
+        (
+            lambda percent: 100 * (1 - scaling.busiest_share(10, percent / 100)),
+            "1 - w are the calls to the other servers. The busiest one answers 50 calls/s, too.",
+        ),
+        (
+            lambda percent: 100,
+            "All servers together can answer 500 calls/s, but the busiest one gets more than 50.",
+        ),
+        percent=(10, 12, 8),
     ),
 )
