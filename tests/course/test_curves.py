@@ -5,6 +5,7 @@ import json
 import math
 
 import pytest
+from kernels import Kernel
 from made_runs import run_of
 
 from kvstore.course import again, compare, comparisons, curves, live, predict, progress
@@ -185,3 +186,22 @@ def test_the_measured_dots_are_on_the_page(browser_page, page, tmp_path):
     assert [[1, 2], [20, 60]] == [dot[:2] for dot in dots]
     assert dots[0][2] == pytest.approx(line[0])  # on the line
     assert dots[1][2] < line[2]  # above it
+
+
+@pytest.mark.slow
+def test_a_drawn_curve_survives_a_restart_of_the_kernel():
+    drawn = [25.0, 250.0, 500.0, 1000.0, 1500.0, 2000.0, 2500.0]
+    kernel = Kernel()
+    try:
+        kernel.run("from kvstore.course import predict, predictions")
+        kernel.run(f'predict("03.curve")._keep({drawn})')  # what the widget calls
+        kernel.manager.restart_kernel(now=True)
+        kernel.client.wait_for_ready(timeout=60)
+        said, errors = kernel.run(
+            'from kvstore.course import predict\nprint(list(predict("03.curve").curve.values()))'
+        )
+    finally:
+        kernel.close()
+
+    assert [] == errors
+    assert str(drawn) in said

@@ -186,6 +186,24 @@ def test_a_prediction_comes_before_its_run_and_nothing_after_the_score():
             ask(of, what, *given)
 
 
+CHOICES = [("predict", ("result", 90.0)), ("buy", ([],)), ("name", ("pool", None))]
+
+
+@pytest.mark.parametrize(("what", "given"), CHOICES)
+def test_a_client_chooses_nothing_while_it_runs(what, given):
+    """It measures already, and the changes of its run are made."""
+    of = sitting()
+    of.predict("result", 60.0)
+    of.buy(["more threads"])
+    of.begin("result", {})
+
+    with pytest.raises(Refused, match="a run has begun"):
+        ask(of, what, *given)
+
+    of.end(SHOWN)
+    assert ["more threads"] == of.record["final"]["changes"]
+
+
 @pytest.mark.parametrize("name", ["start", "result"])
 def test_a_client_that_is_as_slow_as_its_prediction_gains_nothing(name):
     of, slow = sitting(), replace(SHOWN, steady_per_s=10.0, steady_p99_s=9.0)

@@ -1,6 +1,7 @@
 """Lesson 10: what its exercises accept, the models of its questions, and what grpcio does."""
 
 import dataclasses
+import random
 
 import grpc
 import made_runs
@@ -98,3 +99,19 @@ def test_the_models_of_the_storm_and_of_a_fault_that_lasts():
     assert late.model(storm()).value == 100
     assert lesson_10_questions.failing_for_long(0.2, 0.1).value == pytest.approx(20)
     assert lesson_10_questions.failing_for_long(0.2, 0.5).value == pytest.approx(0.16)
+
+
+@pytest.mark.parametrize(("failing", "lasts"), [(0.07, True), (0.12, False)])
+def test_a_budget_lasts_while_few_enough_attempts_fail(failing, lasts):
+    """gRPC's tokens, one attempt after the other: the law is f <= r/(1 + r), here 9 %."""
+    draw, left, tokens, retried, calls = random.Random(10), 1000.0, 1000.0, 0, 40_000
+    for number in range(calls):
+        for attempt in range(1, 5):
+            failed = draw.random() < failing
+            left = min(tokens, max(0.0, left + (-1 if failed else 0.1)))
+            if not failed or left <= tokens / 2 or attempt == 4:
+                break
+            retried += number > calls / 2
+
+    assert lasts == (lesson_10_questions.failing_for_long(failing, 0.1).value < failing * 50)
+    assert lasts == (retried > 0.5 * failing * calls / 2)

@@ -1,5 +1,6 @@
 """Lesson 14: its models by hand, and runs on a cluster."""
 
+import grpc
 import pytest
 from made_runs import run_of
 
@@ -11,6 +12,8 @@ from kvstore.course.questions import predictions_of
 from kvstore.server import EtcdNotInstalled
 from kvstore.server.etcd_nodes import found_etcd
 from kvstore.v1.etcd_pb2 import PutRequest, RangeRequest
+from kvstore.v1.kvstore_pb2 import CreateRequest
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 KILLED = Failover(
     1.0, 0.1, 100.0, 0.3, (2.0, 5.0), (1.0, 1.99, 3.2, 4.99, 6.3, 7.0), 0, {"UNAVAILABLE": 3}, 1
@@ -83,3 +86,14 @@ def test_a_leader_and_a_server_are_killed_and_no_acknowledged_write_is_missing(
 
     assert killed.missing == 0
     assert killed.acknowledged_s[-1] > killed.kills_s[-1]
+
+
+@pytest.mark.slow
+def test_a_write_that_vanished_is_counted_as_missing(own_server):
+    """The count of the missing is only as good as the reading."""
+    with grpc.insecure_channel(own_server().address) as channel:
+        stub = KeyValueServiceStub(channel)
+        stub.Create(CreateRequest(key=b"there", value=b"v"), timeout=10)
+        keys = [b"there", *(b"missing %d" % n for n in range(150))]
+
+        assert {b"there": b"v"} == etcd_runs.found(stub, keys)

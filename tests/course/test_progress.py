@@ -120,6 +120,12 @@ def test_a_write_that_fails_halfway_leaves_nothing(own_progress):
     assert list(progress.by_lesson()["predictions made"]) == ["0 of 1"]
 
 
+def test_the_variable_may_name_a_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path))
+
+    assert tmp_path / "progress.sqlite3" == progress.path()
+
+
 @pytest.fixture
 def copy_of_the_course(monkeypatch, tmp_path):
     """A copy of the course, and a user's data folder."""
@@ -164,7 +170,7 @@ def _torn(file):
     file.write_bytes(whole[:5000] + bytes(len(whole) - 5000))
 
 
-@pytest.mark.parametrize("damage", [_undecodable, _torn])
+@pytest.mark.parametrize("damage", [_not_a_database, _undecodable, _torn])
 def test_a_damaged_file_is_moved_aside_with_one_line(own_progress, capsys, damage):
     damage(own_progress)
     damaged = own_progress.read_bytes()

@@ -1,6 +1,8 @@
 """The replay of a run: its counts are those of the records, in Python and on the page."""
 
+import asyncio
 import dataclasses
+import random
 import re
 
 import numpy as np
@@ -8,7 +10,8 @@ import pytest
 from made_runs import run_of
 
 from kvstore.client import load, strategies, workload
-from kvstore.course import predict
+from kvstore.course import predict, running
+from kvstore.course.lessons.lesson_11.exercises import hedged
 from kvstore.course.replays import MOST_CALLS, replay
 from kvstore.measure import ServerReport
 from kvstore.measure.attempts import attempts_of
@@ -257,6 +260,26 @@ def test_the_replay_has_each_attempt_that_the_server_counted(measured):
     assert (last[ok] <= scene.records["done_s"][ok].astype("f4")).all()
     shortest_s = 0.02 - attempts_of(run).error_s  # what the back end needs, by clocks that differ
     assert (last[ok] > scene.records["sent_s"][ok] + shortest_s).all()
+
+
+@pytest.mark.slow
+def test_the_copies_of_hedged_reads_in_a_real_run_are_recorded():
+    async def hedging(stubs, requests):
+        async with asyncio.TaskGroup() as group:
+            async for request in requests:
+                group.create_task(hedged(*random.sample(stubs, 2), request, 0.03))
+
+    quick = {"locking": "per_key", "threads": 1, "read_delay_s": 0.02}
+    made = running.run(hedging, [quick, quick], rate=60, seconds=None, calls=60)
+    (scene,) = replay(made).scenes
+
+    twice = np.bincount(scene.call) == 2
+    assert twice.any()
+    assert not twice.all()
+    for call in np.flatnonzero(twice):
+        a, b = np.flatnonzero(scene.call == call)
+        assert scene.server[a] != scene.server[b]
+        assert scene.edges[b, 0] - scene.edges[a, 0] > 0.029  # sent when the first one was late
 
 
 @pytest.mark.slow
