@@ -18,6 +18,7 @@ from verdicts import edited, known, mistake, mistakes, right
 from kvstore.course.exercises.client_trials import method_of
 from kvstore.course.lessons.lesson_03.exercises_store import Store
 from kvstore.course.lessons.lesson_06.exercises import own_connections
+from kvstore.course.lessons.lesson_07.exercises_server import Front
 from kvstore.course.lessons.lesson_10.exercises import retry_config
 from kvstore.course.lessons.lesson_12.exercises import owner, position, spread
 from kvstore.course.lessons.lesson_13.exercises import least_outstanding
@@ -25,6 +26,7 @@ from kvstore.course.lessons.lesson_14.exercises import create_if_absent
 from kvstore.course.lessons.lesson_16.exercises import p99_at
 from kvstore.v1 import etcd_pb2
 from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1.kvstore_pb2_grpc import add_KeyValueServiceServicer_to_server
 
 # 00
 
@@ -689,6 +691,20 @@ call = asyncio.ensure_future({ASK.removeprefix("await ")})
         ),
     },
 )
+
+
+@known("07.front", "a coroutine paused its thread")
+async def stands_still(stub):
+    class Pausing(Front):
+        async def Retrieve(self, request, context):
+            time.sleep(10)
+            return await Front.Retrieve(self, request, context)
+
+    server = grpc.aio.server()
+    add_KeyValueServiceServicer_to_server(Pausing(stub), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    return server, port
 
 
 @right("07.ask_all")
