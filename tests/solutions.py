@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kvstore.course import my_code
+from kvstore.course.exercises import find
 
 KEPT = {
     "01_blocking": "your one_by_one",
@@ -29,7 +30,10 @@ KEPT = {
 
 @functools.cache
 def course_versions() -> dict[str, tuple[str, str]]:
-    """Return the definitions of `my_code/` by name, each after what its file sets up above it."""
+    """Return the definitions of `my_code/`, such as `store.Store`, after the imports they use.
+
+    A docstring of its own tells it from the course's version, which a run would name as such.
+    """
     versions = {}
     for file, text in my_code.starters().items():
         if file in my_code.STUBS:
@@ -38,11 +42,20 @@ def course_versions() -> dict[str, tuple[str, str]]:
         above = [
             each for each in nodes if isinstance(each, ast.Import | ast.ImportFrom | ast.Assign)
         ]
-        setup = "\n".join(ast.unparse(each) for each in above)
         for node in nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                versions[node.name] = setup, ast.get_source_segment(text, node)
+                names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+                setup = [ast.unparse(each) for each in above if names & bound_by(each)]
+                written = ast.get_source_segment(text, node).replace('"""', '"""By a learner: ', 1)
+                versions[f"{Path(file).stem}.{node.name}"] = "\n".join(setup), written
     return versions
+
+
+def bound_by(statement: ast.Import | ast.ImportFrom | ast.Assign) -> set[str]:
+    """Return the names that the statement makes."""
+    if isinstance(statement, ast.Assign):
+        return {each.id for each in statement.targets if isinstance(each, ast.Name)}
+    return {(each.asname or each.name).partition(".")[0] for each in statement.names}
 
 
 def solved(path: Path, folder: Path) -> Path:
@@ -73,10 +86,13 @@ def with_solutions(source: str, exercises: Mapping[str, str]) -> str:
         name = stub[1]
         if "NOT_ATTEMPTED" not in stub[0] and name not in exercises:
             return stub[0]
-        if name not in course_versions():  # no exercise whose code is kept
+        kept = find(exercises[name]).kept if name in exercises else None
+        places = [each for each in course_versions() if each.endswith(f".{name}")]
+        if kept in course_versions() or (places and name not in exercises):
+            setup, definition = course_versions()[kept or places[0]]
+        else:  # its code is not kept
             setups.append("from kvstore.course.exercises import find")
             return f'{name} = find("{exercises[name]}").reference\n\n\n'
-        setup, definition = course_versions()[name]
         setups.append(setup)
         return f"{definition}\n\n\n"
 

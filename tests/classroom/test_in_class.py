@@ -35,14 +35,14 @@ def test_predictions_and_first_choices_are_sent_until_the_run_and_no_longer(room
     predict("00.in_flight", 2)
     progress.close("00.in_flight")
     predict("00.in_flight", 1.98)  # after the run
-    quiz("00.little", "b")
-    quiz("00.little", "a")
+    quiz("00.station", "b")
+    quiz("00.station", "a")
     in_class._student(folder).vote("00.audit", choice="c")
     sent(Student(folder))
 
     assert [] == votes_of(room, "00.retrieve")
     assert [(1, 2.0)] == votes_of(room, "00.in_flight")
-    assert [(1, progress.choices()["00.little"])] == votes_of(room, "00.little")
+    assert [(1, progress.choices()["00.station"])] == votes_of(room, "00.station")
     in_class.leave()
     predict("00.retrieve", 12)
     assert (0, []) == (Student(folder).waiting(), votes_of(room, "00.retrieve"))

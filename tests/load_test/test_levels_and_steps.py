@@ -10,7 +10,7 @@ from kvstore.load_test import Calibration, Estimate, Level, Objective
 from kvstore.load_test.bottleneck import Cores, limit_of
 from kvstore.load_test.report import Report, as_text
 from kvstore.load_test.search import growing, step_of
-from kvstore.measure import Cpu, Run
+from kvstore.measure import Cpu, Run, ServerReport
 from kvstore.measure.recorder import Recorder, sample_rows
 from kvstore.protocol import STATUSES
 
@@ -28,7 +28,7 @@ def run_of_recorder(recorder: Recorder, **facts) -> Run:
         "strategy": "bounded",
         "in_flight": 4,
         "settings": {"rate_per_s": rate_per_s, "paced": rate_per_s is not None, "deadline_s": 1.0},
-        "server": {},
+        "server": ServerReport(),
         "host": {"cores": 2},
         "started_at": "2026-01-01T12:00:00+00:00",
         "window_s": float(records["done_s"].max()),
