@@ -40,7 +40,6 @@ def read_token(path: str | Path) -> str:
     return token
 
 
-# ---- at the server ------------------------------------------------------------------------------
 # TLS credentials, and the token that `admission.DemandToken` demands of each call.
 
 
@@ -92,7 +91,6 @@ def _open_to_others(folder: Path) -> Path | None:
     return None
 
 
-# ---- at the client ------------------------------------------------------------------------------
 # A channel that sends a token with every call.
 #
 # gRPC's own call credentials start a thread for each call, which costs more than the call itself.
@@ -145,10 +143,15 @@ class _Method:
         return self._call(self._method.future, *arguments, **named)
 
     def _call(
-        self, how: Callable[..., Any], request: Any = None, timeout: float | None = None,
-        metadata: Any = None, credentials: Any = None, wait_for_ready: bool | None = None,
+        self,
+        how: Callable[..., Any],
+        request: Any = None,
+        timeout: float | None = None,
+        metadata: Any = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
         compression: Any = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         return how(
             request,
             timeout=timeout,

@@ -163,7 +163,6 @@ def generator_of(key: bytes, generators: int) -> int:
     return (crc32(key) >> 16) % generators
 
 
-# ---- event loop ---------------------------------------------------------------------------------
 # The asyncio event loop that client and server use.
 
 

@@ -40,9 +40,6 @@ STOP = "stop"
 """The message with which a parent stops its child."""
 
 
-# ---- the parent's side --------------------------------------------------------------------------
-
-
 class Child:
     """A running child process and its output."""
 
@@ -278,9 +275,6 @@ def on_signals(action: Callable[[], object]) -> None:
         signal.signal(signum, handle)
 
 
-# ---- the child's side ---------------------------------------------------------------------------
-
-
 POLL_S = 0.2
 ORPHANED = 70
 """Exit status of a process that ended because its parent had ended."""
@@ -352,7 +346,6 @@ def _lives(parent_pid: int) -> bool:
     return os.getppid() == parent_pid
 
 
-# ---- commands -----------------------------------------------------------------------------------
 # What the parent starts as `python -m kvstore.subprocesses PID ...`.
 
 

@@ -46,9 +46,12 @@ def description() -> descriptor_pb2.FileDescriptorProto:
         ("Chat", True, True),
     ):
         service.method.add(
-            name=name, input_type=".greeter.v1.HelloRequest", output_type=".greeter.v1.HelloReply",
-            client_streaming=sends, server_streaming=answers,
-        )  # fmt: skip
+            name=name,
+            input_type=".greeter.v1.HelloRequest",
+            output_type=".greeter.v1.HelloReply",
+            client_streaming=sends,
+            server_streaming=answers,
+        )
     return file
 
 

@@ -24,9 +24,6 @@ from tools import build, collect, edition, marks, run_notebooks
 ROOT = Path(__file__).resolve().parent.parent
 
 
-# ---- editions ----------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def students(tmp_path_factory):
     return edition.student(tmp_path_factory.mktemp("edition") / "student")
@@ -118,9 +115,6 @@ def test_teachers_get_notes_solutions_and_outputs(tmp_path, monkeypatch):
         assert "teacher/course.py" in archive.namelist()
 
 
-# ---- the class's progress ------------------------------------------------------------------------
-
-
 @pytest.fixture
 def hand_ins(tmp_path, monkeypatch):
     """Three students, who predicted 50, 25 and 25; the third then tried again."""
@@ -191,10 +185,13 @@ def with_odd_bytes(file):
 @pytest.mark.parametrize(
     "damage",
     [
-        cut_off, with_odd_bytes, Path.unlink, another_program,
+        cut_off,
+        with_odd_bytes,
+        Path.unlink,
+        another_program,
         lambda file: file.write_text("a text"),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_merged(
     damage, tmp_path, hand_ins, capsys, no_own_backend
 ):
@@ -312,8 +309,6 @@ def no_own_backend():
     plt.close("all")
 
 
-# ---- colours -------------------------------------------------------------------------------------
-
 SIMULATED = {
     "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
     "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
@@ -351,9 +346,6 @@ def test_colour_blind_readers_can_distinguish_colours_or_their_form(group):
         for (one, form), (other, other_form) in itertools.combinations(TOGETHER[group], 2):
             apart = float(np.linalg.norm(lab(one, matrix) - lab(other, matrix)))
             assert apart > 10 or form != other_form, f"{eye}: {one} and {other}, {apart:.1f}"
-
-
-# ---- elsewhere -----------------------------------------------------------------------------------
 
 
 def test_binder_installs_what_was_tested():

@@ -17,9 +17,12 @@ def capped(own_server):
 
     def start(**settings):
         return own_server(
-            read_delay_s=0.01, write_delay_s=0.01, max_streams=STREAMS, station_times=True,
+            read_delay_s=0.01,
+            write_delay_s=0.01,
+            max_streams=STREAMS,
+            station_times=True,
             **settings,
-        )  # fmt: skip
+        )
 
     return start
 
@@ -27,9 +30,13 @@ def capped(own_server):
 @pytest.mark.parametrize(("strategy", "connections"), [(tasks, 1), (bounded, 1), (tasks, 2)])
 def test_without_protection_calls_wait_and_none_is_refused(strategy, connections, capped):
     run = load.run(
-        strategy, capped(refuse_streams=False), SMALL, in_flight=12, connections=connections,
+        strategy,
+        capped(refuse_streams=False),
+        SMALL,
+        in_flight=12,
+        connections=connections,
         calls=60,
-    )  # fmt: skip
+    )
     calls = run.calls
 
     assert audit(run).holds

@@ -57,9 +57,14 @@ def call(grpcurl, quick_server):
 
     def made(method: str, *options: str, succeeds: bool = True, **fields: object) -> str:
         return grpcurl(
-            "-plaintext", *options, "-d", json.dumps(fields), quick_server.address, method,
+            "-plaintext",
+            *options,
+            "-d",
+            json.dumps(fields),
+            quick_server.address,
+            method,
             succeeds=succeeds,
-        )  # fmt: skip
+        )
 
     return made
 

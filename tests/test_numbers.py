@@ -16,12 +16,24 @@ FLOATS = st.floats(-1e300, 1e300) | st.sampled_from([math.nan, math.inf, -math.i
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0.0, "0"), (0.00001234, "0.0000123"), (0.03125, "0.0312"), (2.0, "2"), (12.345, "12.3"),
-        (99.96, "100"), (384.4, "384"), (3841.2, "3,841"), (9999.7, "10,000"), (58123.0, "58,120"),
-        (-3841.2, "-3,841"), (1.02e3, "1,020"), (12345678, "12,345,678"), (math.nan, "not known"),
-        (math.inf, "∞"), (np.float64(0.5), "0.5"),
+        (0.0, "0"),
+        (0.00001234, "0.0000123"),
+        (0.03125, "0.0312"),
+        (2.0, "2"),
+        (12.345, "12.3"),
+        (99.96, "100"),
+        (384.4, "384"),
+        (3841.2, "3,841"),
+        (9999.7, "10,000"),
+        (58123.0, "58,120"),
+        (-3841.2, "-3,841"),
+        (1.02e3, "1,020"),
+        (12345678, "12,345,678"),
+        (math.nan, "not known"),
+        (math.inf, "∞"),
+        (np.float64(0.5), "0.5"),
     ],
-)  # fmt: skip
+)
 def test_a_number_has_three_digits_and_an_int_is_exact(value, text):
     assert text == number(value)
 
@@ -29,11 +41,21 @@ def test_a_number_has_three_digits_and_an_int_is_exact(value, text):
 @pytest.mark.parametrize(
     ("duration_s", "text"),
     [
-        (3.84, "3.84 s"), (0.0384, "38.4 ms"), (0.0581, "58.1 ms"), (0.000058123, "58.1 µs"),
-        (0.99996, "1 s"), (0.00099996, "1 ms"), (3840.0, "3,840 s"), (0.0, "0 s"), (2e-8, "20 ns"),
-        (-0.002, "-2 ms"), (0.001, "1 ms"), (1e-6, "1 µs"), (math.nan, "not known"),
+        (3.84, "3.84 s"),
+        (0.0384, "38.4 ms"),
+        (0.0581, "58.1 ms"),
+        (0.000058123, "58.1 µs"),
+        (0.99996, "1 s"),
+        (0.00099996, "1 ms"),
+        (3840.0, "3,840 s"),
+        (0.0, "0 s"),
+        (2e-8, "20 ns"),
+        (-0.002, "-2 ms"),
+        (0.001, "1 ms"),
+        (1e-6, "1 µs"),
+        (math.nan, "not known"),
     ],
-)  # fmt: skip
+)
 def test_a_duration_comes_in_the_unit_that_suits_it(duration_s, text):
     assert text == seconds(duration_s)
 
@@ -41,11 +63,22 @@ def test_a_duration_comes_in_the_unit_that_suits_it(duration_s, text):
 @pytest.mark.parametrize(
     ("share", "text"),
     [
-        (0.08, "8 %"), (0.083, "8.3 %"), (0.42, "42 %"), (0.424, "42 %"), (1.0, "100 %"),
-        (0.0, "0 %"), (0.003, "0.3 %"), (0.997, "99.7 %"), (0.9999, "99.99 %"), (2.5, "250 %"),
-        (0.99, "99 %"), (0.29, "29 %"), (0.0001, "0.01 %"), (math.nan, "not known"),
+        (0.08, "8 %"),
+        (0.083, "8.3 %"),
+        (0.42, "42 %"),
+        (0.424, "42 %"),
+        (1.0, "100 %"),
+        (0.0, "0 %"),
+        (0.003, "0.3 %"),
+        (0.997, "99.7 %"),
+        (0.9999, "99.99 %"),
+        (2.5, "250 %"),
+        (0.99, "99 %"),
+        (0.29, "29 %"),
+        (0.0001, "0.01 %"),
+        (math.nan, "not known"),
     ],
-)  # fmt: skip
+)
 def test_a_share_is_never_0_or_100_percent_unless_it_is(share, text):
     assert text == percent(share)
 
@@ -53,15 +86,22 @@ def test_a_share_is_never_0_or_100_percent_unless_it_is(share, text):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (count(1, "call"), "1 call"), (count(0, "call"), "0 calls"),
+        (count(1, "call"), "1 call"),
+        (count(0, "call"), "0 calls"),
         (count(2, "reply"), "2 replies"),
-        (count(3690, "process"), "3,690 processes"), (count(2, "key"), "2 keys"),
-        (count(2, "child", "children"), "2 children"), (rate(8039.4), "8,039/s"),
-        (rate(0.5, "calls"), "0.5 calls/s"), (rate(math.nan), "not known"), (size(512), "512 B"),
-        (size(31_240), "31.2 kB"), (size(999_999), "1 MB"), (size(1.5e12), "1,500 GB"),
+        (count(3690, "process"), "3,690 processes"),
+        (count(2, "key"), "2 keys"),
+        (count(2, "child", "children"), "2 children"),
+        (rate(8039.4), "8,039/s"),
+        (rate(0.5, "calls"), "0.5 calls/s"),
+        (rate(math.nan), "not known"),
+        (size(512), "512 B"),
+        (size(31_240), "31.2 kB"),
+        (size(999_999), "1 MB"),
+        (size(1.5e12), "1,500 GB"),
         (with_interval(0.0123, 0.0121, 0.0126, seconds), "12.3 ms (12.1 ms to 12.6 ms)"),
     ],
-)  # fmt: skip
+)
 def test_a_unit_a_noun_and_an_interval(text, expected):
     assert expected == text
 

@@ -21,9 +21,9 @@ from nbformat.v4 import new_markdown_cell
 from tools import pages, run_notebooks
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-LEFT_OUT: Final = frozenset({
-    "build", "dist", "executed", "my_lessons", "__pycache__", "node_modules"
-})  # fmt: skip
+LEFT_OUT: Final = frozenset(
+    {"build", "dist", "executed", "my_lessons", "__pycache__", "node_modules"}
+)
 """What runs and builds leave behind; names that begin with a dot are left out, too."""
 KEPT: Final = frozenset({".ci", ".gitignore", ".gitattributes", ".devcontainer", ".binder"})
 FOR_TEACHERS: Final = (

@@ -181,9 +181,6 @@ def _toctree(caption: str, entries: Sequence[str]) -> str:
     return f"```{{toctree}}\n:caption: {caption}\n:hidden:\n:maxdepth: 1\n\n{lines}\n```"
 
 
-# ---- links -----------------------------------------------------------------------------------
-
-
 class _Page(HTMLParser):
     """The anchors of a page, and all that it links to or loads."""
 

@@ -272,7 +272,6 @@ def local_pids(status: pb.GetServerStatusResponse, target: Target) -> list[int]:
     return sorted(pid for pid in listening if pid is not None and pid != os.getpid())
 
 
-# ---- tls check ----------------------------------------------------------------------------------
 # Check before a run that client and server agree about encryption.
 #
 # gRPC only reports that a connection cannot be made. This module makes one TLS handshake with
@@ -387,8 +386,9 @@ def presented_certificate(address: str) -> tuple[bytes, str]:
             f"the certificate of the server at {address} cannot be trusted as it is ({error})"
         ) from None
     names = [name for _, name in shown.get("subjectAltName", ())]
-    names += [value for part in shown.get("subject", ()) for key, value in part
-              if key == "commonName"]  # fmt: skip
+    names += [
+        value for part in shown.get("subject", ()) for key, value in part if key == "commonName"
+    ]
     return pem.encode("ascii"), names[0] if names else ""
 
 
@@ -479,7 +479,6 @@ def _load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -
             context.load_cert_chain(*files)
 
 
-# ---- uninterruptible ----------------------------------------------------------------------------
 # Work that Ctrl-C must not interrupt.
 
 

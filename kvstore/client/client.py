@@ -172,7 +172,6 @@ def _is_async(strategy: Strategy) -> bool:
     return inspect.iscoroutinefunction(strategy) or inspect.iscoroutinefunction(called)
 
 
-# ---- measured -----------------------------------------------------------------------------------
 # `measured_channel`: open connections to a server and record every call over them.
 
 

@@ -92,9 +92,15 @@ def run(
         FleetNotReached: the fleet cannot be used.
     """
     plan = Plan.of(
-        strategy, server, workload, options, settings,
-        due_times=due_times, choose=choose, for_fleet=fleet is not None,
-    )  # fmt: skip
+        strategy,
+        server,
+        workload,
+        options,
+        settings,
+        due_times=due_times,
+        choose=choose,
+        for_fleet=fleet is not None,
+    )
     return generate(plan, on_sample, gate) if fleet is None else fleet.run(plan, on_sample)
 
 
@@ -119,11 +125,15 @@ def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = 
             before = servers.status(5.0)
         sampler = Sampler(servers.pids)
         client = Client(  # made last, because its clock starts when it is made
-            channel, target, operations, options,
+            channel,
+            target,
+            operations,
+            options,
             station_times=bool(reported.get("station_times")),
             name_calls=bool(reported.get("note_attempts")),
-            on_start=sampler.start_over, choose=plan.choose,
-        )  # fmt: skip
+            on_start=sampler.start_over,
+            choose=plan.choose,
+        )
         monitor = Monitor(client, sampler, target, options, gate)
         schedule = Schedule(
             operations,

@@ -101,9 +101,14 @@ class _UnaryUnary(UnaryMethod, grpc.UnaryUnaryMultiCallable):  # type: ignore[mi
         return self._blocking(True, request, *how, **named)
 
     def _blocking(
-        self, with_call: bool, request: Any, timeout: float | None = None, metadata: Any = None,
-        *how: Any, **named: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        with_call: bool,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Any = None,
+        *how: Any,
+        **named: Any,
+    ) -> Any:
         recording = self._recording
         connection = self._take(request)
         method = self._methods[connection]
@@ -128,9 +133,13 @@ class _UnaryUnary(UnaryMethod, grpc.UnaryUnaryMultiCallable):  # type: ignore[mi
         return (reply, call) if with_call else reply
 
     def future(
-        self, request: Any, timeout: float | None = None, metadata: Any = None,
-        *how: Any, **named: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Any = None,
+        *how: Any,
+        **named: Any,
+    ) -> Any:
         recording, record = self._recording, self._ended
         connection = self._take(request)
         sent_s = self._recorder.sending()
@@ -177,9 +186,13 @@ class _StreamStream(StreamMethod, grpc.StreamStreamMultiCallable):  # type: igno
     """A bidirectional method of the measured channel."""
 
     def __call__(
-        self, request_iterator: Iterable[Any], timeout: float | None = None, metadata: Any = None,
-        *how: Any, **named: Any,
-    ) -> "_MeasuredStream":  # fmt: skip
+        self,
+        request_iterator: Iterable[Any],
+        timeout: float | None = None,
+        metadata: Any = None,
+        *how: Any,
+        **named: Any,
+    ) -> "_MeasuredStream":
         recording = self._channel.recording
         connection, channel = self._channel.next_stream()
         records = StreamRecords(recording, self._name, connection, recording.recorder.sending)
@@ -282,9 +295,15 @@ class _WholeCall(WholeCall):
         return self._start("future", request, *how, **named)
 
     def _start(
-        self, verb: str, request: Any, timeout: float | None = None, metadata: Any = None,
-        *how: Any, cut: Callable[[], bool] | None = None, **named: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        verb: str,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Any = None,
+        *how: Any,
+        cut: Callable[[], bool] | None = None,
+        **named: Any,
+    ) -> Any:
         recording = self._channel.recording
         method, record = self._next_call()
         record.sent_s = recording.recorder.sending()

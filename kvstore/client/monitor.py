@@ -420,7 +420,6 @@ def _listens(address: str) -> bool:
         return False
 
 
-# ---- server report ------------------------------------------------------------------------------
 # The servers of a run, and the status that they report before and after it.
 #
 # A run has one server, or several that each have a shard of the keys; their reports are combined.

@@ -226,7 +226,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-# ---- parts --------------------------------------------------------------------------------------
 # Each generator's part of a run that several make together.
 #
 # The parts add up to the whole run: they divide the operations, calls in flight and due times.
@@ -285,9 +284,6 @@ def parts(generators: int) -> list[Part]:
     return [Part(number, generators) for number in range(generators)]
 
 
-# ---- plan ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """A run that can be made, or one generator's part of it. `Plan.of` has checked it."""
@@ -326,9 +322,14 @@ class Plan:
         _check_kinds(strategy, workload)
         target, can = target_of(server), supports(strategy)
         plan = cls(
-            strategy=strategy, can=can, target=target, workload=workload, options=options,
-            due_times=due_times, choose=choose,
-        )  # fmt: skip
+            strategy=strategy,
+            can=can,
+            target=target,
+            workload=workload,
+            options=options,
+            due_times=due_times,
+            choose=choose,
+        )
         plan._check_method()
         plan._check_options()
         plan._check_choose()

@@ -147,9 +147,13 @@ class StreamRecords:
                     f"a request with id {number} has no reply yet: give each request its own id"
                 )
             self._waiting[number] = (
-                due_s, self._sending(operations), operations,
-                self._kind if kind is None else kind, remembered, request_bytes,
-            )  # fmt: skip
+                due_s,
+                self._sending(operations),
+                operations,
+                self._kind if kind is None else kind,
+                remembered,
+                request_bytes,
+            )
         if self._ended:
             self.end()
 
@@ -167,9 +171,18 @@ class StreamRecords:
             del self._waiting[number]
         recorder = self._recorder
         recorder.record(
-            due_s, sent_s, recorder.now_s(), kind, status, request_bytes, reply_bytes,
-            stations, operations, ok_operations, self._connection,
-        )  # fmt: skip
+            due_s,
+            sent_s,
+            recorder.now_s(),
+            kind,
+            status,
+            request_bytes,
+            reply_bytes,
+            stations,
+            operations,
+            ok_operations,
+            self._connection,
+        )
 
     def end(self) -> None:
         """Record each request without a reply as NO_ANSWER: the server may have executed it."""
@@ -180,9 +193,18 @@ class StreamRecords:
         recorder = self._recorder
         for due_s, sent_s, operations, kind, _, request_bytes in waiting.values():
             recorder.record(
-                due_s, sent_s, recorder.now_s(), kind, NO_ANSWER, request_bytes, 0,
-                UNKNOWN_STATIONS, operations, 0, self._connection,
-            )  # fmt: skip
+                due_s,
+                sent_s,
+                recorder.now_s(),
+                kind,
+                NO_ANSWER,
+                request_bytes,
+                0,
+                UNKNOWN_STATIONS,
+                operations,
+                0,
+                self._connection,
+            )
 
     def oldest_waits_s(self) -> float:
         """Return how long the oldest request without a reply has waited; NaN if there is none."""
@@ -207,7 +229,6 @@ def _has_id(message: Any) -> bool:
     return "id" in fields
 
 
-# ---- channels -----------------------------------------------------------------------------------
 # What the measured channels for `grpc` and for `grpc.aio` share.
 
 
@@ -308,15 +329,31 @@ class UnaryMethod(Due):
         return 0 if route is None else route.take(request)
 
     def _ended(
-        self, request: Any, sent_s: float, status: int, stations: StationTimes,
-        request_bytes: int, reply_bytes: int, connection: int, done_s: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        request: Any,
+        sent_s: float,
+        status: int,
+        stations: StationTimes,
+        request_bytes: int,
+        reply_bytes: int,
+        connection: int,
+        done_s: float | None = None,
+    ) -> None:
         """Record the end of a call, now or at `done_s`, and free its connection."""
         recorder, route = self._recorder, self._recording.route
         recorder.record(
-            self._due_s, sent_s, recorder.now_s() if done_s is None else done_s,
-            self._kind, status, request_bytes, reply_bytes, stations, 1, None, connection,
-        )  # fmt: skip
+            self._due_s,
+            sent_s,
+            recorder.now_s() if done_s is None else done_s,
+            self._kind,
+            status,
+            request_bytes,
+            reply_bytes,
+            stations,
+            1,
+            None,
+            connection,
+        )
         if route is not None:
             route.give(connection)
         if status == OK and self._on_ok is not None:
@@ -365,9 +402,14 @@ class CallRecord:
     """The record of one call with streams, and the bytes of all its messages."""
 
     def __init__(
-        self, recording: Recording, method: str, connection: int, serialize: Codec, parse: Codec,
+        self,
+        recording: Recording,
+        method: str,
+        connection: int,
+        serialize: Codec,
+        parse: Codec,
         due_s: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._recorder = recording.recorder
         self._kind = recording.kind(method)
         self._connection = connection
@@ -402,6 +444,15 @@ class CallRecord:
         if status in CUT_SHORT and cut is not None and cut():
             status = OK
         self._recorder.record(
-            self._due_s, self.sent_s, self._recorder.now_s(), self._kind, status,
-            self._request_bytes, self._reply_bytes, stations, 1, None, self._connection,
-        )  # fmt: skip
+            self._due_s,
+            self.sent_s,
+            self._recorder.now_s(),
+            self._kind,
+            status,
+            self._request_bytes,
+            self._reply_bytes,
+            stations,
+            1,
+            None,
+            self._connection,
+        )

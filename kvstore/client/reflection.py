@@ -43,9 +43,17 @@ _WITHOUT_REFLECTION: Final = (
     " --descriptor_set_out=FILE x.proto` writes them, or its sources with --proto FILE"
 )
 _WELL_KNOWN: Final = (
-    "any", "api", "duration", "empty", "field_mask", "source_context", "struct", "timestamp",
-    "type", "wrappers",
-)  # fmt: skip
+    "any",
+    "api",
+    "duration",
+    "empty",
+    "field_mask",
+    "source_context",
+    "struct",
+    "timestamp",
+    "type",
+    "wrappers",
+)
 """Files of google/protobuf that every service may import, and protobuf brings along."""
 _LIST, _VALUE = "google.protobuf.ListValue", "google.protobuf.Value"
 _WRITTEN: Final = {
@@ -341,9 +349,6 @@ def _type(field: Any) -> str:
     return kind.full_name if kind else _SCALARS[field.type]
 
 
-# ---- where descriptions come from ---------------------------------------------------------------
-
-
 def method_by_reflection(target: Target, name: str, metadata: Metadata = ()) -> Method:
     """Return the method "pkg.Service/Method" as the server describes it.
 
@@ -454,9 +459,13 @@ def in_sources(paths: Sequence[str], import_paths: Sequence[str] = ()) -> Descri
     with tempfile.TemporaryDirectory(prefix="kvstore-proto-") as folder:
         made = Path(folder, "set.binpb")
         status, said = _compiled(
-            [*(f"-I{each or '.'}" for each in dict.fromkeys(folders)), "--include_imports",
-             f"--descriptor_set_out={made}", *paths]
-        )  # fmt: skip
+            [
+                *(f"-I{each or '.'}" for each in dict.fromkeys(folders)),
+                "--include_imports",
+                f"--descriptor_set_out={made}",
+                *paths,
+            ]
+        )
         if status:
             raise MethodNotFound(
                 f"the .proto files cannot be compiled: {said.strip()}. Give the folders of their"

@@ -17,7 +17,6 @@ from kvstore.client.workload import MethodCall, MethodOperations, Operations, Wo
 from kvstore.protocol import RETRIEVE, UPDATE, shard_of
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
-# ---- batches ------------------------------------------------------------------------------------
 # Batches of operations, drawn and encoded before the run where the workload permits it.
 
 
@@ -105,7 +104,6 @@ def _kept(batches: Sequence[Batch]) -> Sequence[Batch]:
     return [batch.keep() for batch in batches]
 
 
-# ---- sharded workload ---------------------------------------------------------------------------
 # Operations for several servers, each of which has a shard of the keys.
 #
 # Each shard has its own `Operations`, which draws keys of that shard only. So a batch for one
@@ -172,9 +170,6 @@ def _operations_of_shard(
 
 AnyOperations = Operations | ShardedOperations
 """The operations for one server or for several."""
-
-
-# ---- schedule -----------------------------------------------------------------------------------
 
 
 LOOK_EVERY = 50

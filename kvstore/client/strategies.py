@@ -164,6 +164,13 @@ def supports(strategy: Strategy) -> Supports:
 
 
 STRATEGIES: tuple[Strategy, ...] = (
-    blocking, threads, futures, bounded, chained, turns, tasks, pipelined,
-)  # fmt: skip
+    blocking,
+    threads,
+    futures,
+    bounded,
+    chained,
+    turns,
+    tasks,
+    pipelined,
+)
 """All of them, for tests and comparisons."""

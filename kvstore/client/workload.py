@@ -248,7 +248,6 @@ class Operations:
         return min(largest, max(1, int(-math.log(1.0 - self._rng.random()) * mean)))
 
 
-# ---- method calls -------------------------------------------------------------------------------
 # Calls of one method of any service: a workload for the strategies, as `Workload` is for ours.
 #
 # Requests are bytes that were encoded before the run, and replies are not decoded. So a call

@@ -17,7 +17,6 @@ from kvstore.course import calibration, curves, progress, questions, rendering
 from kvstore.course.rendering import HasThroughput, HasValue
 from kvstore.measure import Run, machine_limit, throughput_interval
 
-# ---- claims -------------------------------------------------------------------------------------
 # Claims: sentences that a run confirms or contradicts.
 
 
@@ -77,9 +76,6 @@ def claim(sentence: str, holds: bool | np.bool_) -> Claim:
     if not made and os.environ.get(STRICT, "").strip() not in ("", "0"):
         raise DoesNotHold(f"{made.sentence} ({STRICT} is set)")
     return made
-
-
-# ---- comparisons --------------------------------------------------------------------------------
 
 
 Binds = Literal["cpu"]

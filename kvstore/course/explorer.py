@@ -142,12 +142,20 @@ class Explorer:
             ax.plot(xs, predicted, color=style.PREDICTED, label="predicted", zorder=2)
             x = self.values[self._over]
             ax.plot(
-                x, _value(self._law(**self.values)), "D", color=style.PREDICTED, markersize=13,
-                fillstyle="none", markeredgewidth=2.5, label="the values chosen", zorder=2.5,
-            )  # fmt: skip
+                x,
+                _value(self._law(**self.values)),
+                "D",
+                color=style.PREDICTED,
+                markersize=13,
+                fillstyle="none",
+                markeredgewidth=2.5,
+                label="the values chosen",
+                zorder=2.5,
+            )
             for name, like, fill in (
-                ("measured", True, "full"), ("measured, other values", False, "none")
-            ):  # fmt: skip
+                ("measured", True, "full"),
+                ("measured, other values", False, "none"),
+            ):
                 dots = [
                     (values[self._over], y)
                     for values, y in self._dots
@@ -155,9 +163,14 @@ class Explorer:
                 ]
                 if dots:
                     ax.plot(
-                        *zip(*dots, strict=True), "o", color=style.MEASURED, fillstyle=fill,
-                        markeredgewidth=2, label=name, zorder=3,
-                    )  # fmt: skip
+                        *zip(*dots, strict=True),
+                        "o",
+                        color=style.MEASURED,
+                        fillstyle=fill,
+                        markeredgewidth=2,
+                        label=name,
+                        zorder=3,
+                    )
             shown = [*predicted, *(number for _, number in self._dots)]
             _scale(ax, shown, decades=style.decades(xs))
             ax.set(xlabel=self._sliders[self._over].label, ylabel=self._label)

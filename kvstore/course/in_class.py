@@ -110,9 +110,6 @@ def offer() -> None:
                 student.resume()
 
 
-# ---- what the class is told of the course -------------------------------------------------------
-
-
 def print_catalogue() -> None:
     """Print what the process of a class needs, as JSON: `sys.argv` has the lessons."""
     print(json.dumps(catalogue(sys.argv[1:])))

@@ -62,9 +62,6 @@ OUTPUT_CHARACTERS: Final = 4_000
 """The most of what an answer prints that is shown."""
 
 
-# ---- in the kernel ------------------------------------------------------------------------------
-
-
 class Judge:
     """The process of the judge, as the kernel sees it; started at the first need."""
 
@@ -249,9 +246,6 @@ def _codes(answer: Any) -> Iterator[types.CodeType]:
     elif isinstance(answer, type):
         for each in vars(answer).values():
             yield from _codes(each)
-
-
-# ---- in the judge's process ---------------------------------------------------------------------
 
 
 def main() -> None:

@@ -36,9 +36,13 @@ def draw_path(run: Run) -> Axes:
             spent_ms = float(means_ms[f"{name} (ms)"])
             ax.barh(row, spent_ms, color=colour, hatch=hatch, edgecolor="black")
             ax.annotate(
-                numbers.seconds(spent_ms / 1e3), (spent_ms, row), (8, 0),
-                textcoords="offset points", va="center", weight="bold",
-            )  # fmt: skip
+                numbers.seconds(spent_ms / 1e3),
+                (spent_ms, row),
+                (8, 0),
+                textcoords="offset points",
+                va="center",
+                weight="bold",
+            )
         whole_ms = float(means_ms["whole residence (ms)"])
         ax.set_xlim(0.0, 1.1 * whole_ms)
         ax.set(xlabel=f"time (ms), {numbers.seconds(whole_ms / 1e3)} in all", ylabel="station")

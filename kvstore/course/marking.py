@@ -28,15 +28,20 @@ MODULES: Final = frozenset(
     {"builtins", "ctypes", "gc", "importlib", "inspect", "marshal", "pickle"}
 )
 """With these, code finds or changes what it was not given."""
-NAMES: Final = frozenset({
-    *("exec", "eval", "compile", "open", "globals", "vars", "setattr", "delattr", "__import__"),
-    *("__builtins__", "__globals__", "__dict__", "__closure__", "__subclasses__", "__main__"),
-    *("_getframe", "_current_frames", "f_back", "f_globals", "f_locals", "modules", "_exit"),
-})  # fmt: skip
-COMPARING: Final = frozenset(f"__{each}__" for each in (
-    *("eq", "ne", "lt", "le", "gt", "ge", "bool", "add", "radd", "sub", "rsub", "mul", "rmul"),
-    *("truediv", "rtruediv", "abs", "float", "hash", "instancecheck", "reduce"),
-))  # fmt: skip
+NAMES: Final = frozenset(
+    {
+        *("exec", "eval", "compile", "open", "globals", "vars", "setattr", "delattr", "__import__"),
+        *("__builtins__", "__globals__", "__dict__", "__closure__", "__subclasses__", "__main__"),
+        *("_getframe", "_current_frames", "f_back", "f_globals", "f_locals", "modules", "_exit"),
+    }
+)
+COMPARING: Final = frozenset(
+    f"__{each}__"
+    for each in (
+        *("eq", "ne", "lt", "le", "gt", "ge", "bool", "add", "radd", "sub", "rsub", "mul", "rmul"),
+        *("truediv", "rtruediv", "abs", "float", "hash", "instancecheck", "reduce"),
+    )
+)
 """With such a method, an object can be equal to every right answer."""
 
 
@@ -120,9 +125,6 @@ def _changed(trees: Sequence[ast.AST], tree: ast.AST) -> Iterator[str]:
             yield ast.unparse(node)
 
 
-# ---- in the child of the judge's process ---------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Source:
     """An answer that is made where it is judged: unpickled, it is what its cells bind."""
@@ -178,9 +180,6 @@ def _run(cell: str, file: str, scope: dict[str, Any]) -> None:
         code = compile(module, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         if not code.co_flags & inspect.CO_COROUTINE:
             exec(code, scope)
-
-
-# ---- for the graders -----------------------------------------------------------------------------
 
 
 MAGIC: Final = ("%", "!", "?")

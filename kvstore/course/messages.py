@@ -104,9 +104,6 @@ def answer(name: str, cells: Sequence[Cell], here: Cell | None) -> str | None:
     )
 
 
-# ---- what IPython shows -------------------------------------------------------------------------
-
-
 class _OneLine:
     """What IPython calls for an error, in place of showing the traceback itself."""
 
@@ -231,9 +228,6 @@ def _in_course(trace: TracebackType, *, raised: bool = False) -> bool:
         return False
     instructions = {i.offset: i.opname for i in dis.get_instructions(last.tb_frame.f_code)}
     return not raised or instructions.get(last.tb_lasti) == "RAISE_VARARGS"
-
-
-# ---- arguments that do not fit ------------------------------------------------------------------
 
 
 def _wrong_arguments(shell: Any, error: Exception, trace: TracebackType | None) -> str | None:

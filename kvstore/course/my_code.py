@@ -42,9 +42,6 @@ class CannotKeep(Exception):
     """The learner's code was not written to its file; the message says why, and what to do."""
 
 
-# ---- the folder ----------------------------------------------------------------------------------
-
-
 def folder() -> Path:
     """Return the place of the folder: beside the lessons, which are in the current folder."""
     if chosen := os.environ.get(VARIABLE):
@@ -115,9 +112,6 @@ def _write(path: Path, text: str) -> None:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-
-
-# ---- importing it --------------------------------------------------------------------------------
 
 
 class _Finder:
@@ -231,9 +225,6 @@ def by_value() -> list[types.ModuleType]:
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     return modules
-
-
-# ---- keeping an answer ---------------------------------------------------------------------------
 
 
 def keep(place: str, answer: Any) -> str:

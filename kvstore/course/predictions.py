@@ -292,7 +292,6 @@ def _with_unit(value: float, unit: str) -> str:
     return f"{value:,.10g} {unit}" if value < 1e10 else f"{value:,.0f} {unit}"
 
 
-# ---- quizzes ------------------------------------------------------------------------------------
 # Questions with options: the first choice counts, and each option is explained. Each learner sees
 # the options in an order of their own, always the same one. What is kept is the letter that the
 # option has in the lesson's questions, so the choices of a class add up. A question that is

@@ -43,7 +43,6 @@ __all__ = [
 ]
 
 
-# ---- units --------------------------------------------------------------------------------------
 # Conversion of units between a question, a prediction and a result.
 #
 # There are two units of a rate. `calls/s` counts calls with any status: an offered rate, or the
@@ -94,7 +93,6 @@ def operations_in_a_call(run: object) -> float:
     return sent / calls if sent and calls else 1.0
 
 
-# ---- the two kinds of questions -----------------------------------------------------------------
 # What a question is made of: one that asks for a number, and one that offers options.
 
 
@@ -300,9 +298,6 @@ def _check_id(id: str) -> None:
         raise ValueError(
             f"a question id is the lesson and a name, such as 03.global_lock, got {id!r}"
         )
-
-
-# ---- questions ----------------------------------------------------------------------------------
 
 
 def registered(question_id: str) -> PredictionQuestion:

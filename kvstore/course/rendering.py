@@ -222,7 +222,6 @@ def _cell() -> int | None:
     return None if shell is None else shell.execution_count
 
 
-# ---- source -------------------------------------------------------------------------------------
 # The source of the package and of its proto file, on the page: the code shown is the code run.
 
 
@@ -279,9 +278,6 @@ def _definition(thing: Any) -> Any:
 
 def _in_cell(file: Path) -> bool:
     return not file.exists() or "ipykernel_" in str(file)
-
-
-# ---- figures with a caption ----------------------------------------------------------------------
 
 
 def captioned(ax: "Axes", text: str) -> None:

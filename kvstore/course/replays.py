@@ -345,11 +345,23 @@ def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -
     line = _line(predicted, run)
     note = " ".join(notes)
     return Scene(
-        title, run, rooms, path, server, spread, edges, records, call.astype("u4"),
-        copy.astype("u1"), None if noted is None else noted.counts[shown].astype("u1"),
+        title,
+        run,
+        rooms,
+        path,
+        server,
+        spread,
+        edges,
+        records,
+        call.astype("u4"),
+        copy.astype("u1"),
+        None if noted is None else noted.counts[shown].astype("u1"),
         None if noted is None else noted.arrived_s[~np.isnan(noted.arrived_s)],
-        limit, line, _asked(predicted, run), note,
-    )  # fmt: skip
+        limit,
+        line,
+        _asked(predicted, run),
+        note,
+    )
 
 
 def _line(predicted: float | str | None, run: Run) -> tuple[str, float] | None:

@@ -315,9 +315,6 @@ def _show_errors(servicer: type, text: str) -> None:
         )
 
 
-# ---- the client ----------------------------------------------------------------------------------
-
-
 def strategy_of(
     client: Callable[..., Any],
     messages: Sequence[Any] = (),

@@ -83,9 +83,10 @@ def limit_of(cores: Cores, machine_cores: int, knee: float, *, refuses: str = ""
     used = f"{cores}, of {machine_cores} cores"
     if generator >= BUSY:
         return Limit(
-            "the load generator", f"its serial part used {generator:.2f} of one core ({used})",
+            "the load generator",
+            f"its serial part used {generator:.2f} of one core ({used})",
             "use more workers, or another machine for the generator",
-        )  # fmt: skip
+        )
     if refuses:
         return Limit("calls that the service refuses", refuses)
     low, high = ONE_CORE
@@ -96,14 +97,18 @@ def limit_of(cores: Cores, machine_cores: int, knee: float, *, refuses: str = ""
         else:
             what = "one core of the server", "an interpreter lock (GIL), or a single worker"
         return Limit(
-            what[0], f"the server used {server:.2f} of one core: {what[1]} ({used})",
+            what[0],
+            f"the server used {server:.2f} of one core: {what[1]} ({used})",
             "use more server processes",
-        )  # fmt: skip
+        )
     if server >= ALL * machine_cores:
         return Limit("the server's processor", used)
     if own + server >= SHARED * machine_cores:
-        return Limit("a processor that client and server share", used,
-            "use another machine for the generator")  # fmt: skip
+        return Limit(
+            "a processor that client and server share",
+            used,
+            "use another machine for the generator",
+        )
     crowded = own + server + others >= ALL * machine_cores and others > OTHERS
     return _not_known(knee, used, "server" in known, crowded)
 
@@ -127,9 +132,6 @@ def _not_known(knee: float, used: str, observed: bool, crowded: bool) -> Limit:
     if not observed:
         could += ", or its processor, which cannot be observed from here"
     return Limit(UNKNOWN, f"it could be {could} ({used})", f"to find out, {then}")
-
-
-# ---- processes ----------------------------------------------------------------------------------
 
 
 def server_pids(target: Target) -> list[int]:

@@ -109,9 +109,11 @@ class Check:
         except DecodeError:
             return "a reply cannot be decoded"
         found = json_format.MessageToDict(
-            message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True,
+            message,
+            preserving_proto_field_name=True,
+            always_print_fields_with_no_presence=True,
             descriptor_pool=self._pool,
-        )  # fmt: skip
+        )
         for path, compared, wanted in self._conditions:
             value = _at(found, path)
             try:

@@ -101,8 +101,12 @@ class DataPerCall:
         """Return what another process needs; descriptors cannot be sent."""
         described = self._method.described_by.serialized()
         return _made_again, (
-            described, self._method.name, self._requests, self._metadata, self._rows,
-        )  # fmt: skip
+            described,
+            self._method.name,
+            self._requests,
+            self._metadata,
+            self._rows,
+        )
 
     def _begin(self) -> None:
         self._next_row: Iterator[Row] = itertools.cycle(self._rows or [{}])

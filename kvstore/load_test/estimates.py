@@ -21,8 +21,27 @@ from kvstore.measure.audit import in_flight_between
 from kvstore.numbers import percent
 from kvstore.protocol import OK, STATUSES
 
-T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13,
-    2.12, 2.11, 2.10, 2.09)  # fmt: skip
+T_95 = (
+    12.71,
+    4.30,
+    3.18,
+    2.78,
+    2.57,
+    2.45,
+    2.36,
+    2.31,
+    2.26,
+    2.23,
+    2.20,
+    2.18,
+    2.16,
+    2.14,
+    2.13,
+    2.12,
+    2.11,
+    2.10,
+    2.09,
+)
 """The 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom."""
 BATCHES = len(T_95) + 1
 RARE: Final = 0.25

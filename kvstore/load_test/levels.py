@@ -134,9 +134,11 @@ class Calibration:
         first = self.fails_from
         refuses = f"{failures(first.statuses)}; {self.failures_begin}" if first else ""
         return bottleneck.limit_of(
-            self.top.cores, self.machine_cores, self.knee_estimate.value,
+            self.top.cores,
+            self.machine_cores,
+            self.knee_estimate.value,
             refuses=refuses,
-        )  # fmt: skip
+        )
 
     @property
     def bottleneck(self) -> str:
@@ -305,9 +307,15 @@ def calibrate(
         strategy = bounded
     first = first or first_call(target, calls, options, progress)
     runs = _Levels(
-        strategy, target, with_an_end(calls, first), options, fleet, step_s, progress,
+        strategy,
+        target,
+        with_an_end(calls, first),
+        options,
+        fleet,
+        step_s,
+        progress,
         first.took_s,
-    )  # fmt: skip
+    )
     progress(runs.expected())
     levels: list[Level] = []
     flat = 0
@@ -434,15 +442,23 @@ class _Levels:
         pids = bottleneck.server_pids(self.target)
         before = bottleneck.thread_times_s(pids)
         run = load.run(
-            self.strategy, self.target, self.calls,
+            self.strategy,
+            self.target,
+            self.calls,
             replace(
-                options, in_flight=in_flight, duration_s=lasting_s, rate_per_s=None, rates=(),
-                calls=None, joins=(), connections=min(options.connections, in_flight),
+                options,
+                in_flight=in_flight,
+                duration_s=lasting_s,
+                rate_per_s=None,
+                rates=(),
+                calls=None,
+                joins=(),
+                connections=min(options.connections, in_flight),
                 drain_s=options.deadline_s,
             ),
             fleet=fleet if fleet is not None and in_flight >= least else None,
             on_sample=at_times(self.progress, shown),
-        )  # fmt: skip
+        )
         thread_s = bottleneck.busiest_thread_s(before, bottleneck.thread_times_s(pids))
         self.cores = int(run.host["cores"])
         seen = level_of(run, thread_s)
@@ -454,9 +470,11 @@ def level_of(run: Run, server_thread_s: float = math.nan) -> Level:
     """Return the level of a closed loop, without its first part."""
     until_s = float(run.records["sent_s"].max(initial=0.0))
     steady = steady_part(
-        run.records, run.in_flight, min(SETTLE * until_s, SETTLE_S),
+        run.records,
+        run.in_flight,
+        min(SETTLE * until_s, SETTLE_S),
         float(run.settings.get("duration_s") or until_s),
-    )  # fmt: skip
+    )
     return replace(steady, cores=_cores(run, until_s, server_thread_s), lasted_s=run.window_s)
 
 

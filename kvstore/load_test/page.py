@@ -188,9 +188,14 @@ def _throughput(seen: Calibration, run: Run | None) -> Picture:
 
 def _residence(seen: Calibration) -> Picture:
     return _over_levels(
-        seen, "Latency R", "R (mean)", lambda level: level.residence, seen.residence_bound_s,
-        seconds, log=True,
-    )  # fmt: skip
+        seen,
+        "Latency R",
+        "R (mean)",
+        lambda level: level.residence,
+        seen.residence_bound_s,
+        seconds,
+        log=True,
+    )
 
 
 def _over_levels(

@@ -69,9 +69,6 @@ def predicted(calibration: Calibration, rate_per_s: float | None, in_flight: int
     return calibration.closed_loop(in_flight)
 
 
-# ---- text ---------------------------------------------------------------------------------------
-
-
 def calibration_text(seen: Calibration, prediction: Prediction | None = None) -> str:
     """Return the levels of a calibration as a table, then the ceiling, the knee, a prediction."""
     lines = [
@@ -224,9 +221,13 @@ def _folded(label: str, text: str) -> str:
     """Return a paragraph beside its label, in lines of `COLUMNS` at most."""
     begin = f"{label:<{LABEL}}"
     return textwrap.fill(
-        text, COLUMNS, initial_indent=begin, subsequent_indent=" " * LABEL,
-        break_on_hyphens=False, break_long_words=False,
-    )  # fmt: skip
+        text,
+        COLUMNS,
+        initial_indent=begin,
+        subsequent_indent=" " * LABEL,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def _with(figure: Estimate, write: Any) -> str:
@@ -252,9 +253,6 @@ def _shown(found: Quantile) -> str:
 
 def _or_cut(value_s: float) -> str:
     return "cut off" if math.isinf(value_s) else seconds(value_s)
-
-
-# ---- figures ------------------------------------------------------------------------------------
 
 
 def histogram(run: Run, most: int = BARS) -> list[dict[str, Any]]:
@@ -293,9 +291,6 @@ def slowest(run: Run, most: int = SLOWEST) -> list[dict[str, Any]]:
         }
         for place in places
     ]
-
-
-# ---- JSON and CSV -------------------------------------------------------------------------------
 
 
 def as_json(report: Report) -> dict[str, Any]:

@@ -63,13 +63,16 @@ def compared(first: Run, second: Run) -> list[Compared]:
     a, b = populations(first)[0], populations(second)[0]
     found = [
         Compared(
-            name, a.latency[name].value_s, b.latency[name].value_s,
-            _ratio(Estimate(*a.latency[name]), Estimate(*b.latency[name])), seconds,
+            name,
+            a.latency[name].value_s,
+            b.latency[name].value_s,
+            _ratio(Estimate(*a.latency[name]), Estimate(*b.latency[name])),
+            seconds,
             f"an interval needs {needs(float(name[1:]) / 100):,} calls in each run",
         )
         for name in ("p50", "p90", "p99")
         if min(a.calls, b.calls) >= math.ceil(1 / (1 - float(name[1:]) / 100) - 1e-9)
-    ]  # fmt: skip
+    ]
     if not (first.settings.get("paced") or second.settings.get("paced")):
         speeds = [Estimate(x.throughput_per_s, *throughput_interval(x)) for x in (first, second)]
         inverse = _ratio(speeds[1], speeds[0])  # a lower throughput is worse
@@ -146,9 +149,6 @@ def title_of(run: Run) -> str:
     return ", ".join(str(each["method"]) for each in methods if "method" in each) or run.strategy
 
 
-# ---- commands -----------------------------------------------------------------------------------
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def saved() -> None:
     """Report, compare and merge runs that rpcload --save FILE wrote."""
@@ -156,9 +156,12 @@ def saved() -> None:
 
 _FILE: Final = click.Path(exists=True, dir_okay=False)
 _OUTPUT: Final = click.option(
-    "--output", "-o", type=click.Choice(["text", "json", "csv", "html"]), default="text",
+    "--output",
+    "-o",
+    type=click.Choice(["text", "json", "csv", "html"]),
+    default="text",
     help="Form of the report on standard output.",
-)  # fmt: skip
+)
 
 
 @saved.command("report")
@@ -174,8 +177,13 @@ def report_of(file: str, output: str) -> int:
 @saved.command("compare")
 @click.argument("first", metavar="A", type=_FILE)
 @click.argument("second", metavar="B", type=_FILE)
-@click.option("--margin", type=click.FloatRange(min=0), default=MARGIN, metavar="SHARE",
-    help="B is slower if a ratio is certainly above 1 + SHARE (default 0.05).")  # fmt: skip
+@click.option(
+    "--margin",
+    type=click.FloatRange(min=0),
+    default=MARGIN,
+    metavar="SHARE",
+    help="B is slower if a ratio is certainly above 1 + SHARE (default 0.05).",
+)
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text")
 def compare(first: str, second: str, margin: float, output: str) -> int:
     """Say whether the run B is slower than A. Exit codes: 0 it is not, 1 it is, 2 wrong files."""
@@ -187,10 +195,14 @@ def compare(first: str, second: str, margin: float, output: str) -> int:
     worse = [each.name for each in found if each.worse(margin)]
     if output == "json":
         named: dict[str, Any] = {
-            each.name: {"a": each.first, "b": each.second, "ratio": each.ratio.value,
-                        "ratio_95": [_known(each.ratio.low), _known(each.ratio.high)]}
+            each.name: {
+                "a": each.first,
+                "b": each.second,
+                "ratio": each.ratio.value,
+                "ratio_95": [_known(each.ratio.low), _known(each.ratio.high)],
+            }
             for each in found
-        }  # fmt: skip
+        }
         print(json.dumps({"figures": named, "worse": worse}, indent=1))
     else:
         print(f"{'':<12}{'A':<12}{'B':<12}{'ratio':<8}95 % interval; above 1, B is worse")

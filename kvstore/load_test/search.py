@@ -351,8 +351,6 @@ class _GeneratorLimit(Exception):
     """The load generator could not send at a rate."""
 
 
-# ---- the rate at which a share of the calls is late ---------------------------------------------
-
 UNKNOWN: Final = (math.nan, math.nan, math.nan)
 FEWEST_IN_FIT: Final = 4
 _SLOPE: Final = 15.0
@@ -371,9 +369,10 @@ def crossing(
     near = [
         each
         for each in steps
-        if not each.generator and each.calls
+        if not each.generator
+        and each.calls
         and abs(math.log(each.rate_per_s / near_per_s)) <= window + 1e-9
-    ]  # fmt: skip
+    ]
     if len(near) < FEWEST_IN_FIT:
         return UNKNOWN
     drawn = np.array([each.arrived_per_s for each in near])
@@ -432,9 +431,6 @@ def _crossing(
     return math.exp(middle - level / slope), low, high
 
 
-# ---- steps --------------------------------------------------------------------------------------
-
-
 def search(
     strategy: Strategy,
     target: Target,
@@ -463,20 +459,28 @@ def search(
     options = RunOptions.of(strategy, options, settings)
     if seen.no_queue.value > objective.latency_s:
         return Found(
-            0.0, 0.0, math.inf, (),
+            0.0,
+            0.0,
+            math.inf,
+            (),
             f"one call alone takes {seconds(seen.no_queue.value)}, which is more than the"
             f" objective of {seconds(objective.latency_s)}: no rate can meet it",
-        )  # fmt: skip
+        )
     if seen.fails_always > objective.errors:
         return Found(
-            0.0, 0.0, math.inf, (),
+            0.0,
+            0.0,
+            math.inf,
+            (),
             f"{percent(seen.fails_always)} of the calls fail with few in flight already, and"
             f" {percent(objective.errors)} may fail: no rate can meet it",
-        )  # fmt: skip
+        )
     lengths = Lengths(
-        ceiling_per_s=seen.ceiling_per_s, step_s=step_s, search_s=search_s,
+        ceiling_per_s=seen.ceiling_per_s,
+        step_s=step_s,
+        search_s=search_s,
         random=options.arrivals == "random",
-    )  # fmt: skip
+    )
     seeds = itertools.repeat(None) if options.seed is None else itertools.count(options.seed)
     began_s = time.perf_counter()
 
@@ -490,15 +494,22 @@ def search(
     def try_at(rate_per_s: float) -> Step:
         lasts_s, settle_s = lengths.of(rate_per_s)
         run = load.run(
-            strategy, target, calls,
+            strategy,
+            target,
+            calls,
             replace(
-                options, rate_per_s=rate_per_s, rates=(), calls=None, joins=(),
-                duration_s=lasts_s, seed=next(seeds),
+                options,
+                rate_per_s=rate_per_s,
+                rates=(),
+                calls=None,
+                joins=(),
+                duration_s=lasts_s,
+                seed=next(seeds),
                 drain_s=max(2 * objective.latency_s, 2 * seen.no_queue.value),
             ),
             fleet=fleet,
             on_sample=at_times(progress, lambda sample: shown(rate_per_s, sample)),
-        )  # fmt: skip
+        )
         step = step_of(run, objective, settle_s=settle_s)
         step = replace(step, short=lengths.short(rate_per_s, step.calls))
         progress(f"search: {step}")
@@ -522,13 +533,17 @@ def step_of(run: Run, objective: Objective, *, settle_s: float | None = None) ->
     status = settled.records["status"]
     errors = float((status != OK).mean()) if len(status) else 1.0
     step = Step(
-        float(run.settings["rate_per_s"]), latency_s, errors, False,
-        calls=len(status), late=int((taken_s > objective.latency_s).sum()),
+        float(run.settings["rate_per_s"]),
+        latency_s,
+        errors,
+        False,
+        calls=len(status),
+        late=int((taken_s > objective.latency_s).sum()),
         failed=0 if _cut_only(settled) else int((status != OK).sum()),
         lasted_s=lasted_s,
         arrived_per_s=len(due_s) / lasted_s if random and lasted_s else math.nan,
         seed=run.settings.get("seed"),
-    )  # fmt: skip
+    )
     if errors > objective.errors and not _cut_only(settled):
         named = np.bincount(status[status != OK])
         return replace(step, why=f"fails: most with {STATUSES[int(named.argmax())]}")

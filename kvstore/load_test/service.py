@@ -61,9 +61,6 @@ class Refused(ValueError):
     """The load test would put load on a host that is not this machine."""
 
 
-# ---- the target ---------------------------------------------------------------------------------
-
-
 def target_of(given: Flags) -> Target:
     """Return the target of the flags, after a look at its encryption.
 
@@ -159,9 +156,6 @@ def _in_words(kind: Any) -> str:
     return names.get(kind, "number")
 
 
-# ---- methods and requests -----------------------------------------------------------------------
-
-
 def descriptions_of(given: Flags, target: Target, metadata: Metadata) -> Descriptions:
     """Return what describes the service: files if some were given, else the server's reflection."""
     if given.descriptors and given.proto:
@@ -203,9 +197,13 @@ def _calls(
         source = DataPerCall(method, requests, metadata, rows)
         messages, first = source.first
         return MethodCalls(
-            method=method.name, shape=method.shape, requests=(messages,), metadata=first,
-            source=source, check_reply=check,
-        )  # fmt: skip
+            method=method.name,
+            shape=method.shape,
+            requests=(messages,),
+            metadata=first,
+            source=source,
+            check_reply=check,
+        )
     if rows:
         raise BadRequest("--data has rows, and no template such as {{row.id}} uses them")
     return replace(method.calls(requests), metadata=tuple(metadata), check_reply=check)
@@ -233,9 +231,6 @@ def _requests(given: Flags, methods: int) -> list[list[Request]]:
     if not found:
         found = [[Request({}, "request 1")]]
     return found if len(found) == methods else found * methods
-
-
-# ---- a file of flags ----------------------------------------------------------------------------
 
 
 def flags_of(path: str, known: Mapping[str, click.Parameter]) -> dict[str, Any]:

@@ -161,9 +161,15 @@ def _bounded(options: RunOptions, first: FirstCall) -> RunOptions:
 
 def _options(given: Flags, open_loop: bool, target: Target) -> RunOptions:
     names = (
-        "in_flight", "connections", "duration_s", "calls", "rate_per_s", "rates", "seed",
+        "in_flight",
+        "connections",
+        "duration_s",
+        "calls",
+        "rate_per_s",
+        "rates",
+        "seed",
         "deadline_s",
-    )  # fmt: skip
+    )
     named = {name: value for name in names if (value := getattr(given, name)) is not None}
     if not {"duration_s", "calls", "rates"} & {*named}:
         named["duration_s"] = SECONDS
@@ -204,9 +210,6 @@ def _strategy(given: Flags, calls: MethodCalls, open_loop: bool) -> Strategy:
     return strategies.bounded if open_loop and unary else strategies.tasks
 
 
-# ---- the parts of a load test -------------------------------------------------------------------
-
-
 def _warm_up(test: LoadTest, fleet: Fleet | None, say: Progress) -> None:
     say("warm-up")
     options = replace(test.options, duration_s=test.given.warm_up, calls=None, rates=(), joins=())
@@ -215,9 +218,15 @@ def _warm_up(test: LoadTest, fleet: Fleet | None, say: Progress) -> None:
 
 def _calibrated(test: LoadTest, first: FirstCall, fleet: Fleet | None, say: Progress) -> Report:
     seen = calibrate(
-        test.strategy, test.target, test.calls, test.options,
-        fleet=fleet, errors=test.given.errors, first=first, progress=say,
-    )  # fmt: skip
+        test.strategy,
+        test.target,
+        test.calls,
+        test.options,
+        fleet=fleet,
+        errors=test.given.errors,
+        first=first,
+        progress=say,
+    )
     prediction = None
     if test.objective is None:
         rate = test.options.rate_per_s
@@ -235,9 +244,13 @@ def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> 
     every_s = 0.1 if sys.stderr.isatty() else QUIET_S
     try:
         run = load.run(
-            test.strategy, test.target, test.calls, test.options, fleet=fleet,
+            test.strategy,
+            test.target,
+            test.calls,
+            test.options,
+            fleet=fleet,
             on_sample=at_times(say, _shown, every_s),
-        )  # fmt: skip
+        )
     except RunInterrupted as ended:
         run, said = ended.run, "interrupted: this is the run until then"
     except RunFailed as ended:
@@ -288,9 +301,16 @@ def _search(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) 
     named = {"step_s": test.given.step, "search_s": test.given.search_time}
     settings = {name: value for name, value in named.items() if value is not None}
     found = search(
-        test.strategy, test.target, test.calls, test.objective, report.calibration, test.options,
-        fleet=fleet, progress=say, **settings,
-    )  # fmt: skip
+        test.strategy,
+        test.target,
+        test.calls,
+        test.objective,
+        report.calibration,
+        test.options,
+        fleet=fleet,
+        progress=say,
+        **settings,
+    )
     wrong = _wrong_replies(test)
     _print(test, report._replace(found=found, more=tuple(wrong)))
     if found.limit == "interrupted":
@@ -300,9 +320,6 @@ def _search(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) 
 
 def _print(test: LoadTest, report: Report) -> None:
     print(FORMS[test.given.output](report, test.title), flush=True)
-
-
-# ---- progress -----------------------------------------------------------------------------------
 
 
 @contextmanager

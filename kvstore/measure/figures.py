@@ -46,8 +46,6 @@ def throughput_interval(run: Run) -> Interval:
     return Interval(max(0.0, run.throughput_per_s - half), run.throughput_per_s + half)
 
 
-# ---- quantiles of latency -----------------------------------------------------------------------
-
 CUT_OFF: Final = (CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER)
 """Statuses of calls that were cut off before their end."""
 FEWEST_CALLS: Final = 10 * BATCHES
@@ -164,9 +162,6 @@ def started_s(records: Records) -> Times:
     """Return when each call was due; in a closed loop, when it was sent."""
     due_s: Times = records["due_s"]
     return np.where(np.isnan(due_s), records["sent_s"], due_s)
-
-
-# ---- goodput ------------------------------------------------------------------------------------
 
 
 class Goodput(NamedTuple):

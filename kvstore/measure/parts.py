@@ -60,7 +60,6 @@ def during(run: Run, from_s: float, until_s: float) -> During:
     )
 
 
-# ---- merge --------------------------------------------------------------------------------------
 # Merge the runs that several generator processes recorded at the same time into one run.
 #
 # All runs must measure time on the same clock from the same start. Their calls then form one

@@ -190,10 +190,18 @@ class Recorder:
         if ok_operations is None:
             ok_operations = 0 if status else 1
         self._buffer += _LAYOUT.pack(
-            due_s, sent_s, done_s,
+            due_s,
+            sent_s,
+            done_s,
             _UNKNOWN if stations is UNKNOWN_STATIONS else _STATIONS.pack(*stations),
-            request_bytes, reply_bytes, kind, status, operations, ok_operations, connection,
-        )  # fmt: skip
+            request_bytes,
+            reply_bytes,
+            kind,
+            status,
+            operations,
+            ok_operations,
+            connection,
+        )
 
     def set_reply_bytes(self, number: int, reply_bytes: int) -> None:
         """Set the size of a reply in the record of this number; only if one thread records."""
@@ -218,7 +226,6 @@ class Recorder:
         return self.since(0)
 
 
-# ---- sampler ------------------------------------------------------------------------------------
 # Samples of client and server over time: memory, threads, CPU time.
 
 
@@ -308,9 +315,15 @@ class Sampler:
         seen = [_memory_and_threads(server) for server in self._servers] or [(np.nan, np.nan)]
         server_rss, server_threads = (sum(each) for each in zip(*seen, strict=True))
         sample = Sample(
-            elapsed_s, issued - answered, issued, answered,
-            client_rss, server_rss, client_threads, server_threads,
-        )  # fmt: skip
+            elapsed_s,
+            issued - answered,
+            issued,
+            answered,
+            client_rss,
+            server_rss,
+            client_threads,
+            server_threads,
+        )
         samples.append(sample)
         clock_steps_s.append(_clock_s() - self._clock_before_s)
         return sample

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# ---- outcome ------------------------------------------------------------------------------------
 # How a run ended.
 
 
@@ -51,9 +50,6 @@ class Outcome(StrEnum):
     """Ctrl-C."""
     COMPLETE = "complete"
     """The duration or the number of calls was reached."""
-
-
-# ---- run ----------------------------------------------------------------------------------------
 
 
 FORMAT = 1
@@ -316,9 +312,6 @@ class Run:
 
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")
 _WORKED = [code for code, name in enumerate(STATUSES) if name not in _NOT_WORKED]
-
-
-# ---- the file of a saved run ------------------------------------------------------------------
 
 
 def without_values(metadata: Mapping[str, str]) -> dict[str, str]:

@@ -64,9 +64,6 @@ NOISE_SHARE: Final = 0.10
 """Largest half width of the 95 % interval, as a share of the throughput."""
 
 
-# ---- bottleneck ---------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
     """Whether the load generator limited a run, and the figures behind the verdict."""
@@ -180,9 +177,6 @@ def machine_limit(run: Run) -> str:
         f" turns: {run.in_flight:,} calls that come back together need"
         f" {seconds(run.in_flight * each_s)} of CPU time"
     )
-
-
-# ---- findings -----------------------------------------------------------------------------------
 
 
 class Finding(NamedTuple):

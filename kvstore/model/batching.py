@@ -60,7 +60,6 @@ def enough(*, per_message_s: float, per_operation_s: float, share: float) -> flo
     return max(1.0, share / (1 - share) * per_message_s / per_operation_s)
 
 
-# ---- group commit -------------------------------------------------------------------------------
 # Throughput of durable writes, which are acknowledged after an fsync: one by one, or in groups.
 #
 # A commit of k writes takes f + b k seconds of the log: f for the fsync, b for each write. The

@@ -58,7 +58,6 @@ class Station:
         return self.servers / self.demand_s if self.demand_s else math.inf
 
 
-# ---- laws ---------------------------------------------------------------------------------------
 # The mean service time of a mix of operations, and the share of creates that a workload gives.
 
 
@@ -105,7 +104,6 @@ def expected_creates(calls: float) -> float:
     return float(1 + 3 * forced / count) / 4
 
 
-# ---- bounds -------------------------------------------------------------------------------------
 # The asymptotic bounds of a closed loop, and its bottleneck.
 #
 #     X <= min(N / D, min over stations of servers / D_i)
@@ -175,7 +173,6 @@ def _round_s(stations: Sequence[Station]) -> float:
     return sum(station.demand_s for station in stations)
 
 
-# ---- ramp up ------------------------------------------------------------------------------------
 # A closed loop that users join one after the other: throughput and residence time over time.
 #
 # N(t) is the number of users that have joined at t seconds. The bound of `closed_loop` is applied
@@ -229,7 +226,6 @@ def calls(joins_s: Sequence[float], stations: Sequence[Station], until_s: float)
     )
 
 
-# ---- mean value analysis ------------------------------------------------------------------------
 # Mean value analysis (MVA): the exact throughput of a closed loop with several queues.
 #
 # Source: M. Reiser and S. S. Lavenberg, Journal of the ACM 27 (1980). An arriving call finds at

@@ -117,7 +117,6 @@ def retries_in_lockstep(operations: int, limit: int) -> Prediction:
     )
 
 
-# ---- memory -------------------------------------------------------------------------------------
 # The memory of a client without a concurrency limit: its backlog grows at lambda - X.
 #
 # lambda is the rate of calls sent, X the rate of calls answered, both in calls per second. The

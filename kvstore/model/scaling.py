@@ -61,7 +61,6 @@ def throughput(
     return Prediction(value, "operations/s", reason, binds)
 
 
-# ---- key skew -----------------------------------------------------------------------------------
 # Unevenly used keys, and the share of the busiest of several servers.
 #
 # With s servers of one lock each, throughput is at most 1 / (q_max S): q_max is the share of the

@@ -46,7 +46,6 @@ def slow_of_all(servers: int, slow_share: float) -> Prediction:
     )
 
 
-# ---- failover -----------------------------------------------------------------------------------
 # A cluster with a leader: how long it answers no writes after the leader has died.
 #
 # In Raft, a follower that has heard nothing for its election timeout becomes a candidate. It

@@ -94,9 +94,6 @@ def _print_address(settings: ServerSettings, port: int, stop: Callable[[], objec
     print(f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}", flush=True)
 
 
-# ---- serving ------------------------------------------------------------------------------------
-
-
 GRACE_S = 5.0
 """Seconds in which calls in flight may finish after the server was stopped."""
 
@@ -259,9 +256,6 @@ def _listen(
             " this machine does not have the address. Port 0 takes any free port."
         )
     return bound
-
-
-# ---- status -------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)

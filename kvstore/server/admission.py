@@ -103,7 +103,6 @@ class MeasuredPool(ThreadPoolExecutor):
         return float(getattr(self._here, "waited_s", 0.0))
 
 
-# ---- interceptors -------------------------------------------------------------------------------
 # Work on the metadata of every call, done by an interceptor before its method runs.
 #
 # With threads, interceptors run in the single thread that takes calls from the network. So their

@@ -253,7 +253,6 @@ def _carried(kind: int, value: bytes) -> list[bytes]:
     return [value] if kind in CARRY_VALUE else []
 
 
-# ---- write ahead log ----------------------------------------------------------------------------
 # Find damage in SQLite's write-ahead log, which SQLite itself passes over in silence.
 #
 # SQLite ignores the log from the first frame with a wrong checksum on: after a crash, the rest was

@@ -51,9 +51,6 @@ OPTIONS: Final = [
 ]
 
 
-# ---- one operation ------------------------------------------------------------------------
-
-
 def call_of(kind: int, key: bytes, value: bytes) -> tuple[str, Any]:
     """Return the name of etcd's method for one operation, and the request."""
     name = PREFIX + key
@@ -80,9 +77,6 @@ def outcome_of(kind: int, reply: Any) -> tuple[int, bytes]:
 _VERSION = pb.Compare.VERSION
 _ABSENT, _PRESENT = pb.Compare.EQUAL, pb.Compare.GREATER
 """The version of a key compared with 0."""
-
-
-# ---- calls that fail -----------------------------------------------------------------------
 
 
 def not_executed(error: Any, reads: bool) -> bool:
@@ -146,9 +140,6 @@ def status_at(address: str, within_s: float) -> pb.StatusResponse | None:
             )
         except grpc.RpcError:
             return None
-
-
-# ---- the service ---------------------------------------------------------------------------
 
 
 class EtcdService(AsyncKeyValueService):

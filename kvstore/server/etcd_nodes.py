@@ -331,9 +331,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--nodes", type=int, default=3, help="how many (default 3)")
     parser.add_argument(
-        "--election-timeout-s", type=float, default=1.0, metavar="SECONDS",
+        "--election-timeout-s",
+        type=float,
+        default=1.0,
+        metavar="SECONDS",
         help="a follower that hears nothing for so long becomes a candidate (default 1)",
-    )  # fmt: skip
+    )
     chosen = parser.parse_args(arguments)
     stopped = threading.Event()
     on_signals(stopped.set)

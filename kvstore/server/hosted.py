@@ -70,9 +70,6 @@ METHODS = {"Create": CREATE, "Retrieve": RETRIEVE, "Update": UPDATE, "Delete": D
 """The unary methods, and the kind of their operation."""
 
 
-# ---- the call's clock ----------------------------------------------------------------------------
-
-
 class _CallClock(StationClock):
     """The clock of one call, which also knows what the call did while it held a lock."""
 
@@ -260,9 +257,6 @@ def _scopes(servicer: type) -> Iterator[dict[str, Any]]:
             if scope is not None and id(scope) not in seen:
                 seen.add(id(scope))
                 yield scope
-
-
-# ---- the service ---------------------------------------------------------------------------------
 
 
 class HostedService(KeyValueServiceServicer):

@@ -230,7 +230,6 @@ def _of_shard(shard: int, processes: int, settings: dict[str, Any]) -> dict[str,
     return {**settings, "store": str(Path(store) / f"shard-{shard}-of-{processes}")}
 
 
-# ---- go server ----------------------------------------------------------------------------------
 # The same service in Go, for comparisons of languages. It is built once for each version of its
 # source, with the `go` of this machine, and kept in the cache folder of the user.
 
@@ -290,15 +289,15 @@ def _program() -> Path:
         partly = program.with_suffix(f".{os.getpid()}")
         built = subprocess.run(
             ["go", "build", "-mod=readonly", "-o", partly, "."],
-            cwd=SOURCE, capture_output=True, text=True, timeout=BUILD_S,
-        )  # fmt: skip
+            cwd=SOURCE,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_S,
+        )
         if built.returncode:
             raise ServerDidNotStart(f"the server in Go could not be built: {built.stderr.strip()}")
         partly.replace(program)  # in one step: another process may build it at the same time
     return program
-
-
-# ---- errors -------------------------------------------------------------------------------------
 
 
 class ServerDidNotStart(RuntimeError):

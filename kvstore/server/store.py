@@ -38,7 +38,6 @@ from kvstore.protocol import (
 )
 from kvstore.server_settings import ServerSettings
 
-# ---- locks --------------------------------------------------------------------------------------
 # Each kind exists for threads and for asyncio. `holding(kind, key)` is the lock of an operation,
 # `holding_all` has those of a batch: for `with`, or for `async with`. `through_disk` says whether a
 # lock is held during the disk time as well, or only while the dictionary changes.
@@ -166,9 +165,6 @@ ASYNC_LOCKS: dict[str, Callable[[], GlobalLock | AsyncKeyLocks]] = {
 }
 
 
-# ---- disk ---------------------------------------------------------------------------------------
-
-
 class Disk:
     """Waits `read_delay_s` for a retrieve and `write_delay_s` for anything else.
 
@@ -260,9 +256,6 @@ DRAWS: dict[str, Callable[[random.Random], float]] = {
 def disk_for(settings: ServerSettings) -> Disk:
     """Return the simulated disk with these settings."""
     return (VariedDisk if settings.disk_times in DRAWS else Disk)(settings)
-
-
-# ---- data ---------------------------------------------------------------------------------------
 
 
 DETAILS = {

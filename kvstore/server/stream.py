@@ -143,7 +143,6 @@ def _trimmed(
     return bytes(trimmed), values[:kept]
 
 
-# ---- stream window ------------------------------------------------------------------------------
 # Back-pressure on one stream: a limit on what the server holds for a client that does not read.
 #
 # A request counts from its reading until its reply is written: until HTTP/2 flow control accepted

@@ -29,9 +29,6 @@ def test_a_claim_needs_a_decision(page):
         claim("it is fast", 0.97)
 
 
-# ---- the claims of the lessons ------------------------------------------------------------------
-
-
 def claims_of(cells):
     """The condition of each claim in these cells, with the names that the cells have set."""
     for cell in cells:

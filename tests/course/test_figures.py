@@ -55,9 +55,6 @@ IN_BATCHES = {1: closed_loop(2, 100.0, operations=1), 32: closed_loop(2, 1600.0,
 KILLED = Failover(1.0, 0.1, 100.0, 0.3, (0.35,), (0.1, 0.2, 0.3, 1.5), 0, {}, 1)
 
 
-# ---- figures as lessons draw them, from several calls -------------------------------------------
-
-
 def lock_and_programs():
     """Lesson 03: on one pair of axes a server with one lock, and one without, up to 100 calls."""
     flights = [1, 2, 5, 10, 20, 50, 100]
@@ -86,114 +83,284 @@ def backlog():
     return ax
 
 
-# ---- one row for each figure: how it is drawn, and what it says ----------------------------------
-
 ROWS = [
-    (partial(views.plot_answered_over_time, {"one": ONE, "many": MANY}, 25.0, cause_s=(0.1, 0.3)),
-     "one: 5 dots at (0.125, 24)", "predicted: a level line at 25"),
-    (partial(views.plot_by_setting, {"1": 2.0, "2": 3.0}, {"1": 2.5, "2": 3.5},
-             xlabel="servers (number)", ylabel="throughput (calls/s)"),
-     "servers (number) (1, 2)", "predicted: 2 marks at 2.5, 3.5", "2 dots at (0, 2), (1, 3)"),
+    (
+        partial(
+            views.plot_answered_over_time, {"one": ONE, "many": MANY}, 25.0, cause_s=(0.1, 0.3)
+        ),
+        "one: 5 dots at (0.125, 24)",
+        "predicted: a level line at 25",
+    ),
+    (
+        partial(
+            views.plot_by_setting,
+            {"1": 2.0, "2": 3.0},
+            {"1": 2.5, "2": 3.5},
+            xlabel="servers (number)",
+            ylabel="throughput (calls/s)",
+        ),
+        "servers (number) (1, 2)",
+        "predicted: 2 marks at 2.5, 3.5",
+        "2 dots at (0, 2), (1, 3)",
+    ),
     (partial(views.plot_calls_over_time, MANY), "create: 30 bars"),
     (partial(views.plot_calls_over_time, EMPTY), ""),
-    (partial(views.plot_ceilings, {"disk": 90.0, "back end": 13.0}, {"disk": 2.0, "back end": 5.0},
-             60.0),
-     "lets through: 2 dots at (180, 0), (65, 1)", "throughput: 60/s: an upright line at 60"),
-    (partial(views.plot_in_flight_over_time,
-             run_of([(0.0, 10.0, "create"), *[(5.0, 10.0, "create")] * 9])),
-     "measured: 2 dots at (2.5, 1), (7.5, 10)", "limit: a level line at 1"),
+    (
+        partial(
+            views.plot_ceilings,
+            {"disk": 90.0, "back end": 13.0},
+            {"disk": 2.0, "back end": 5.0},
+            60.0,
+        ),
+        "lets through: 2 dots at (180, 0), (65, 1)",
+        "throughput: 60/s: an upright line at 60",
+    ),
+    (
+        partial(
+            views.plot_in_flight_over_time,
+            run_of([(0.0, 10.0, "create"), *[(5.0, 10.0, "create")] * 9]),
+        ),
+        "measured: 2 dots at (2.5, 1), (7.5, 10)",
+        "limit: a level line at 1",
+    ),
     (partial(views.plot_in_flight_over_time, EMPTY), ""),
-    (partial(views.plot_ladder, {"published": 16.55, "predicted": PREDICTED, "here": ONE}),
-     "step (published, predicted, here)", "16.6/s; 25/s; 23.6/s; × 1.51; × 0.945"),  # noqa: RUF001
+    (
+        partial(views.plot_ladder, {"published": 16.55, "predicted": PREDICTED, "here": ONE}),
+        "step (published, predicted, here)",
+        "16.6/s; 25/s; 23.6/s; × 1.51; × 0.945",  # noqa: RUF001
+    ),
     (partial(views.plot_mix, [ONE, MANY]), "create: 2 bars, long 26.7, 25"),
-    (partial(views.plot_throughput_by_in_flight, [ONE, MANY], STATIONS,
-             simulated={1: 20.0, 40: 700.0}),
-     "0 to 1,200 over in flight, N (calls), 0 to 53.3", "(41, 1,000), (53.3, 1,000)",
-     "simulated: a line through (1, 20), (40, 700)", "measured: 2 dots at (1, 23.6), (20, 305)",
-     "Notes: 1/D_max = 1,000/s (processor); N* = 41"),
-    (partial(views.plot_throughput_by_in_flight, [ONE, MANY], STATIONS, notes=False),
-     "0 to 615 over in flight, N (calls), 0 to 21. bound", "measured: 2 dots"),
-    (partial(views.plot_throughput_over_time, MANY, PREDICTED),
-     "measured: 40 dots", "predicted: a level line at 25"),
+    (
+        partial(
+            views.plot_throughput_by_in_flight,
+            [ONE, MANY],
+            STATIONS,
+            simulated={1: 20.0, 40: 700.0},
+        ),
+        "0 to 1,200 over in flight, N (calls), 0 to 53.3",
+        "(41, 1,000), (53.3, 1,000)",
+        "simulated: a line through (1, 20), (40, 700)",
+        "measured: 2 dots at (1, 23.6), (20, 305)",
+        "Notes: 1/D_max = 1,000/s (processor); N* = 41",
+    ),
+    (
+        partial(views.plot_throughput_by_in_flight, [ONE, MANY], STATIONS, notes=False),
+        "0 to 615 over in flight, N (calls), 0 to 21. bound",
+        "measured: 2 dots",
+    ),
+    (
+        partial(views.plot_throughput_over_time, MANY, PREDICTED),
+        "measured: 40 dots",
+        "predicted: a level line at 25",
+    ),
     # In each slice more operations were answered than fit in the 16 bits that one call has.
-    (partial(views.plot_throughput_over_time,
-             closed_loop(16, 2_180_000.0, rounds=1_000, operations=1_024)),
-     "40 dots", "lowest 2,093,000", "highest 2,267,000"),
+    (
+        partial(
+            views.plot_throughput_over_time,
+            closed_loop(16, 2_180_000.0, rounds=1_000, operations=1_024),
+        ),
+        "40 dots",
+        "lowest 2,093,000",
+        "highest 2,267,000",
+    ),
     (partial(views.plot_throughput_over_time, EMPTY), ""),
-    (partial(views.plot_time_by_station, [ONE, MANY]),
-     "lock: 2 bars, long 1, 20", "disk: 2 bars, long 39.3, 40", "42.3 ms; 62 ms"),
+    (
+        partial(views.plot_time_by_station, [ONE, MANY]),
+        "lock: 2 bars, long 1, 20",
+        "disk: 2 bars, long 39.3, 40",
+        "42.3 ms; 62 ms",
+    ),
     # 3,756 ms, and not 3.76e+03: it is read from the back row.
-    (partial(views.plot_time_by_station,
-             run_of([(0.0, 3.8, "update", "OK", StationTimes(0.0, 3.756, 0.042, 0.0))])),
-     "lock: 1 bar, long 3,756", "Notes: 3,756; 3,800 ms"),
-    (partial(views.plot_time_by_station, {"front": staircase(20, stations=True, back_end=True)}),
-     "back end: 1 bar, long 40"),
-    (partial(calibration.plot_calibration, [
-        Question("01.mix", value=25.0, measured=20.0, log_error=0.1),
-        Question("01.reads", value=0.5, measured=1.0, log_error=0.3),
-        Question("02.never", measured=7.0),
-        Question("03.lock", value=2_500.0, measured=25.0, log_error=2.0)]),
-     "lesson 01: 2 dots at (20, 25), (1, 0.5)", "lesson 03: 1 dot at (25, 2,500)"),
-    (partial(calibration.plot_class, pd.DataFrame({
-        "student": ["a", "b", "a"], "question": ["01.mix"] * 3, "attempt": [1, 1, 2],
-        "predicted": [2.0, 4.0, 9.0], "measured": [1.0, 1.0, 1.0]})),
-     "a student: 2 dots at (2, -0.125), (4, 0.125)", "median of the class: 1 dot at (3, 0)"),
+    (
+        partial(
+            views.plot_time_by_station,
+            run_of([(0.0, 3.8, "update", "OK", StationTimes(0.0, 3.756, 0.042, 0.0))]),
+        ),
+        "lock: 1 bar, long 3,756",
+        "Notes: 3,756; 3,800 ms",
+    ),
+    (
+        partial(views.plot_time_by_station, {"front": staircase(20, stations=True, back_end=True)}),
+        "back end: 1 bar, long 40",
+    ),
+    (
+        partial(
+            calibration.plot_calibration,
+            [
+                Question("01.mix", value=25.0, measured=20.0, log_error=0.1),
+                Question("01.reads", value=0.5, measured=1.0, log_error=0.3),
+                Question("02.never", measured=7.0),
+                Question("03.lock", value=2_500.0, measured=25.0, log_error=2.0),
+            ],
+        ),
+        "lesson 01: 2 dots at (20, 25), (1, 0.5)",
+        "lesson 03: 1 dot at (25, 2,500)",
+    ),
+    (
+        partial(
+            calibration.plot_class,
+            pd.DataFrame(
+                {
+                    "student": ["a", "b", "a"],
+                    "question": ["01.mix"] * 3,
+                    "attempt": [1, 1, 2],
+                    "predicted": [2.0, 4.0, 9.0],
+                    "measured": [1.0, 1.0, 1.0],
+                }
+            ),
+        ),
+        "a student: 2 dots at (2, -0.125), (4, 0.125)",
+        "median of the class: 1 dot at (3, 0)",
+    ),
     (partial(first_climb.draw, {"one": 20.0, "many": 2_000.0}, 300.0), "300"),
-    (partial(machine.draw_path, run_of([(0.0, 0.016, "retrieve", "OK", TIMES)])),
-     "1 bar, long 2; 1 bar, long 1; 1 bar, long 2; 1 bar, long 10; 1 bar, long 1"),
-    (partial(lesson_02.latency_by_answer, staircase(30), PREDICTED),
-     "predicted: k / X: a line through (0, 0), (30, 1.2)"),
-    (partial(lesson_02.memory_by_in_flight, filled(), memory_experiment.probe(filled())),
-     "50 kB per call", "30 kB per call"),
-    (partial(lesson_02.memory, filled(), {"client": Prediction(20.0, "s", ""),
-                                          "server": Prediction(30.0, "s", "")}, 2e8),
-     "client, forecast: a line", "(20, ", "server, forecast: a line", "(30, "),
-    (partial(lesson_02.memory, filled(), {"client": Prediction(math.inf, "s", ""),
-                                          "server": Prediction(math.inf, "s", "")}, 2e8),
-     "elapsed (s), 0 to 3"),
-    (partial(batch_figures.throughput_by_batch, IN_BATCHES, per_message_s=0.01,
-             per_operation_s=0.0003, fitted=(1,)),
-     "k / (a + b·k): a line from (1, 97.1)", "gave a and b: 1 dot at (1, 100)",
-     "tests them: 1 dot at (32, 1,600)", "1/b = 3,333/s"),
-    (partial(batch_figures.residence_by_batch, IN_BATCHES, per_message_s=0.01,
-             per_operation_s=0.0003),
-     "N·(a + b·k): a line from (1, 20.6)", "2 dots at (1, 20), (32, 40)"),
-    (partial(lesson_05.climbed, {k: closed_loop(4, 0.9 * COST.throughput(k).value, operations=k)
-                                 for k in (1, 4, 16, 64, 256, 1_024)}, COST),
-     "Part 1:", "Part 2:"),
-    (partial(lesson_05.staircase_and_slab, {"one": overtaken(), "two": overtaken()}, most=4,
-             until_s=0.05),
-     "Part 1:", "elapsed (s), 0 to 0.05"),
-    (partial(lesson_07.residence_in_climb, {"pool": climbed()}, {"pool": [Station("p", 0.05, 4)]}),
-     "predicted, pool: a line from (0.0526, 50) to (1.5, 100)", "highest 50"),
-    (partial(lesson_07.threads_in_climb, {"pool": climbed(), "loop": climbed()},
-             {"pool": 4, "loop": 0}),
-     "predicted, pool: a line from (0, 12) to (1.5, 15)", "predicted, loop: a level line at 11"),
+    (
+        partial(machine.draw_path, run_of([(0.0, 0.016, "retrieve", "OK", TIMES)])),
+        "1 bar, long 2; 1 bar, long 1; 1 bar, long 2; 1 bar, long 10; 1 bar, long 1",
+    ),
+    (
+        partial(lesson_02.latency_by_answer, staircase(30), PREDICTED),
+        "predicted: k / X: a line through (0, 0), (30, 1.2)",
+    ),
+    (
+        partial(lesson_02.memory_by_in_flight, filled(), memory_experiment.probe(filled())),
+        "50 kB per call",
+        "30 kB per call",
+    ),
+    (
+        partial(
+            lesson_02.memory,
+            filled(),
+            {"client": Prediction(20.0, "s", ""), "server": Prediction(30.0, "s", "")},
+            2e8,
+        ),
+        "client, forecast: a line",
+        "(20, ",
+        "server, forecast: a line",
+        "(30, ",
+    ),
+    (
+        partial(
+            lesson_02.memory,
+            filled(),
+            {"client": Prediction(math.inf, "s", ""), "server": Prediction(math.inf, "s", "")},
+            2e8,
+        ),
+        "elapsed (s), 0 to 3",
+    ),
+    (
+        partial(
+            batch_figures.throughput_by_batch,
+            IN_BATCHES,
+            per_message_s=0.01,
+            per_operation_s=0.0003,
+            fitted=(1,),
+        ),
+        "k / (a + b·k): a line from (1, 97.1)",
+        "gave a and b: 1 dot at (1, 100)",
+        "tests them: 1 dot at (32, 1,600)",
+        "1/b = 3,333/s",
+    ),
+    (
+        partial(
+            batch_figures.residence_by_batch, IN_BATCHES, per_message_s=0.01, per_operation_s=0.0003
+        ),
+        "N·(a + b·k): a line from (1, 20.6)",
+        "2 dots at (1, 20), (32, 40)",
+    ),
+    (
+        partial(
+            lesson_05.climbed,
+            {
+                k: closed_loop(4, 0.9 * COST.throughput(k).value, operations=k)
+                for k in (1, 4, 16, 64, 256, 1_024)
+            },
+            COST,
+        ),
+        "Part 1:",
+        "Part 2:",
+    ),
+    (
+        partial(
+            lesson_05.staircase_and_slab,
+            {"one": overtaken(), "two": overtaken()},
+            most=4,
+            until_s=0.05,
+        ),
+        "Part 1:",
+        "elapsed (s), 0 to 0.05",
+    ),
+    (
+        partial(
+            lesson_07.residence_in_climb, {"pool": climbed()}, {"pool": [Station("p", 0.05, 4)]}
+        ),
+        "predicted, pool: a line from (0.0526, 50) to (1.5, 100)",
+        "highest 50",
+    ),
+    (
+        partial(
+            lesson_07.threads_in_climb,
+            {"pool": climbed(), "loop": climbed()},
+            {"pool": 4, "loop": 0},
+        ),
+        "predicted, pool: a line from (0, 12) to (1.5, 15)",
+        "predicted, loop: a level line at 11",
+    ),
     # Eight users of 20 calls a second each.
-    (partial(lesson_07.throughput_in_climb, {"run": climbed()}, {"run": [BEHIND]}),
-     "predicted, run: a line from (0, 0) to (1.5, 160)", "run: 15 dots from (0.05, 10)"),
-    (partial(views.plot_ribbon, [1, 10, 100], [[0, 2, 4], [6, 5, 5], [9, 5, 4]], law=[4, 4, 4],
-             runs={10: 3.0}, xlabel="calls", ylabel="mean (ms)", logarithmic=True),
-     "the law: a level line at 4", "one real run: 1 dot at (10, 3)",
-     "90 % of the simulations: a ribbon, 0 to 9 at 1 and 4 to 5 at 100"),
-    (partial(lesson_09.goodput_by_offered, {"no limit": [paced(60, per_s=20.0)]},
-             {"no limit": lambda per_s: PREDICTED}),
-     "predicted: no limit: a level line at 25", "measured: no limit: 1 dot at (20, 13.3)"),
-    (partial(lesson_09.memory_in_burst, {"no limit": MANY, "at most 10": ONE}),
-     "at most 10: 12 dots from (0, 0)"),
-    (partial(lesson_13.side_by_side, [0.02, 0.06], 30),
-     "server 0: lock, S = 20 ms", "server 1: lock, S = 60 ms"),
-    (partial(lesson_14.throughput_by_commit,
-             {"one by one": {1: ONE}, "in groups": {20: MANY, 1: ONE}},
-             {"one by one": lambda n: batching.one_by_one(n, fsync_s=0.03),
-              "in groups": lambda n: batching.in_groups(n, fsync_s=0.03)}),
-     "predicted: one by one: a level line at 33.3",
-     "in groups: a line from (1, 33.3) to (20, 333)"),
+    (
+        partial(lesson_07.throughput_in_climb, {"run": climbed()}, {"run": [BEHIND]}),
+        "predicted, run: a line from (0, 0) to (1.5, 160)",
+        "run: 15 dots from (0.05, 10)",
+    ),
+    (
+        partial(
+            views.plot_ribbon,
+            [1, 10, 100],
+            [[0, 2, 4], [6, 5, 5], [9, 5, 4]],
+            law=[4, 4, 4],
+            runs={10: 3.0},
+            xlabel="calls",
+            ylabel="mean (ms)",
+            logarithmic=True,
+        ),
+        "the law: a level line at 4",
+        "one real run: 1 dot at (10, 3)",
+        "90 % of the simulations: a ribbon, 0 to 9 at 1 and 4 to 5 at 100",
+    ),
+    (
+        partial(
+            lesson_09.goodput_by_offered,
+            {"no limit": [paced(60, per_s=20.0)]},
+            {"no limit": lambda per_s: PREDICTED},
+        ),
+        "predicted: no limit: a level line at 25",
+        "measured: no limit: 1 dot at (20, 13.3)",
+    ),
+    (
+        partial(lesson_09.memory_in_burst, {"no limit": MANY, "at most 10": ONE}),
+        "at most 10: 12 dots from (0, 0)",
+    ),
+    (
+        partial(lesson_13.side_by_side, [0.02, 0.06], 30),
+        "server 0: lock, S = 20 ms",
+        "server 1: lock, S = 60 ms",
+    ),
+    (
+        partial(
+            lesson_14.throughput_by_commit,
+            {"one by one": {1: ONE}, "in groups": {20: MANY, 1: ONE}},
+            {
+                "one by one": lambda n: batching.one_by_one(n, fsync_s=0.03),
+                "in groups": lambda n: batching.in_groups(n, fsync_s=0.03),
+            },
+        ),
+        "predicted: one by one: a level line at 33.3",
+        "in groups: a line from (1, 33.3) to (20, 333)",
+    ),
     (partial(lesson_14.acknowledged_over_time, KILLED), "leader killed: an upright line at 0.35"),
     (lock_and_programs, "1/D_max"),
     (two_pools, "N* = 4", "N* = 32"),
     (backlog, "predicted: λ - X"),
-]  # fmt: skip
+]
 
 
 def name_of(draw):

@@ -66,9 +66,6 @@ class TestBetweenTwoCalls:
             history(quick_server, wrong, "AB", next(names))
 
 
-# ---- 04.server -----------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_a_thread_that_a_learner_leaves_waiting_does_not_keep_python_from_ending():
     before, threads = set(futures.thread._threads_queues), set(threading.enumerate())

@@ -14,8 +14,6 @@ from kvstore.measure import ServerReport
 from kvstore.measure.run import Cpu
 from kvstore.server import serving
 
-# ---- channels ------------------------------------------------------------------------------------
-
 
 def plain(address, count):
     return [grpc.insecure_channel(address) for _ in range(count)]
@@ -34,9 +32,6 @@ def test_a_run_over_two_connections_fills_the_streams_of_both():
     assert rate_per_s(plain) < 1.1 * one_per_s
     # a busy machine can slow a run down, and speed up none beyond its streams
     assert any(rate_per_s(lesson_06.own_connections) > 1.3 * one_per_s for _ in range(3))
-
-
-# ---- models of the questions ---------------------------------------------------------------------
 
 
 def made(in_flight, per_s, *, connections=1, cap=4, read_delay_s=0.010, wanted=None):

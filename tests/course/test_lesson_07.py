@@ -60,9 +60,12 @@ def front(*, threads=4, use_asyncio=False, users=8, each_s=0.2, rounds=10, seen=
     settings = {"joins": joins, "duration_s": rounds * each_s}
     cpu = Cpu(len(calls) * more.get("cpu_s", 0.001), 0.0)
     return dataclasses.replace(
-        run, sample_rows=samples.to_records(index=False), server=server, settings=settings,
+        run,
+        sample_rows=samples.to_records(index=False),
+        server=server,
+        settings=settings,
         server_cpu=cpu,
-    )  # fmt: skip
+    )
 
 
 POOL = front()

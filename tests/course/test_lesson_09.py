@@ -81,9 +81,6 @@ def test_the_models_are_computed_from_the_settings():
     assert free.model(open_loop()).value == 0.0
 
 
-# ---- tables --------------------------------------------------------------------------------------
-
-
 def test_each_offered_rate_stands_beside_its_prediction():
     table = figures.goodput_by_offered_table(
         {"a": [made_runs.paced(60, per_s=20.0)]},

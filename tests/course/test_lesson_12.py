@@ -7,8 +7,6 @@ from kvstore.course.experiments import several_servers
 from kvstore.course.lessons.lesson_12 import exercises, questions
 from kvstore.server import serving_sharded
 
-# ---- the experiment ------------------------------------------------------------------------------
-
 
 @pytest.mark.slow
 def test_a_channel_is_pinned_to_one_server_until_its_policy_is_another():
@@ -24,9 +22,6 @@ def test_a_channel_is_pinned_to_one_server_until_its_policy_is_another():
     assert max(one.answered) == sum(one.answered)
     assert max(turns.answered) < 1.2 * sum(turns.answered) / 2
     assert one.answered_per_s * one.window_s == pytest.approx(sum(one.answered))
-
-
-# ---- models of the questions ---------------------------------------------------------------------
 
 
 def test_models_by_hand():

@@ -15,9 +15,6 @@ FAST = {"use_asyncio": True, "locking": "global", "read_delay_s": 0.010}
 READS = workload.reads(value_bytes_mean=16)
 
 
-# ---- models of the questions ---------------------------------------------------------------------
-
-
 def test_models_by_hand():
     assert 50 == pytest.approx(questions.in_equal_shares().value)
     assert 100 == pytest.approx(questions.in_equal_shares([0.010, 0.010, 0.010, 0.040]).value)
@@ -29,9 +26,6 @@ def test_the_coin_wins_from_where_the_lines_cross():
     assert 75 == questions.coin_wins_ms({50: [100, 100], 100: [200, 200]}, [140, 160, 150])
     assert 0 == questions.coin_wins_ms({0: [2], 100: [3]}, [1])
     assert math.isinf(questions.coin_wins_ms({0: [2], 100: [3]}, [4]))
-
-
-# ---- the experiment ------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

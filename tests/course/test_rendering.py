@@ -60,9 +60,6 @@ def test_a_shown_result_is_not_put_twice_on_the_page_by_the_same_cell(page, monk
     assert len(page) == 2
 
 
-# ---- figures in words ---------------------------------------------------------------------------
-
-
 def test_it_says_what_is_drawn_in_the_numbers_of_the_run():
     with style.canvas(None) as ax:
         ax.plot([1, 100], [25, 25], label="predicted")

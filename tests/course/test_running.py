@@ -283,8 +283,6 @@ def test_no_server_is_refused():
         running.run(clients().blocking, int, seconds=0.3)
 
 
-# ---- open loops ----------------------------------------------------------------------------------
-
 ONE_WORKER = {"threads": 1, "locking": "per_key", "read_delay_s": 0.002}
 
 

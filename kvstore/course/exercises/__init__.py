@@ -29,7 +29,6 @@ __all__ = [
 ]
 
 
-# ---- exercises and verdicts ---------------------------------------------------------------------
 # Exercises and the verdicts on their answers.
 
 
@@ -175,9 +174,6 @@ class Exercise:
             )
         if not self.timeout_s > 0:
             raise ValueError(f"timeout_s must be more than 0 seconds, got {self.timeout_s}")
-
-
-# ---- exercises ----------------------------------------------------------------------------------
 
 
 @functools.cache

@@ -197,9 +197,6 @@ class _OtherMethod:
         return call
 
 
-# ---- a client of a puppet ------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ClientTrial:
     """What a client did with a scripted server."""
@@ -277,7 +274,6 @@ class _NotingMethod:
         return self._method.future(request, timeout=timeout, **named)
 
 
-# ---- stream trial -------------------------------------------------------------------------------
 # A learner's stream client, judged by what a real server receives.
 #
 # The server answers nothing before the window is full, then one request at a time, drawn by

@@ -305,9 +305,6 @@ def _called_by_answer() -> bool:
     return is_answers(sys._getframe(2).f_code.co_filename)
 
 
-# ---- threads ------------------------------------------------------------------------------------
-
-
 MOST_STEPS: Final = 60
 """The most steps of a call at which it is stopped, one after the other."""
 _ACTIONS: Final = (

@@ -177,7 +177,6 @@ def _stub() -> Verdict:
     )
 
 
-# ---- drawn inputs -------------------------------------------------------------------------------
 # Judge a function on drawn inputs: Hypothesis draws them, a reference says what is right.
 #
 # The verdict shows the smallest input that fails, and the message of a known mistake if the

@@ -82,9 +82,6 @@ def served(
         server.stop(0).wait(PATIENCE_S)
 
 
-# ---- a server that counts -----------------------------------------------------------------------
-
-
 class _Counts(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Answers every method with its own request."""
 
@@ -109,9 +106,6 @@ def counting() -> Iterator[tuple[str, Counter[str]]]:
 
 def _add_generic(handler: grpc.GenericRpcHandler, server: grpc.Server) -> None:
     server.add_generic_rpc_handlers((handler,))
-
-
-# ---- the puppet ---------------------------------------------------------------------------------
 
 
 class Arrived(NamedTuple):
@@ -287,8 +281,6 @@ def puppet(
     with served(made) as address:
         yield made, address
 
-
-# ---- a client with an event loop -----------------------------------------------------------------
 
 TURNS: Final = 50
 """So many turns of the event loop are enough for an answer to do what it can do at once."""

@@ -31,9 +31,14 @@ def plot_calibration(questions: Sequence[progress.Question]) -> Axes:
         ax.plot([low, high], [low, high], color=style.PREDICTED, label="exact", zorder=1)
         for factor, name in ((2.0, "off by a factor of 2"), (0.5, None)):
             ax.plot(
-                [low, high], [low * factor, high * factor], ":", color=style.INK, linewidth=2,
-                label=name, zorder=1,
-            )  # fmt: skip
+                [low, high],
+                [low * factor, high * factor],
+                ":",
+                color=style.INK,
+                linewidth=2,
+                label=name,
+                zorder=1,
+            )
         for place, lesson in enumerate(lessons):
             dots = [
                 (each.measured or 0.0, each.value or 0.0)
@@ -42,13 +47,20 @@ def plot_calibration(questions: Sequence[progress.Question]) -> Axes:
             ]
             ax.plot(
                 *zip(*dots, strict=True),
-                MARKERS[place % len(MARKERS)], color=COLOURS[place % len(COLOURS)],
-                markeredgecolor="black", label=f"lesson {lesson}", zorder=3,
-            )  # fmt: skip
+                MARKERS[place % len(MARKERS)],
+                color=COLOURS[place % len(COLOURS)],
+                markeredgecolor="black",
+                label=f"lesson {lesson}",
+                zorder=3,
+            )
         ax.set(
-            xscale="log", yscale="log", xlim=(low, high), ylim=(low, high),
-            xlabel="measured (in the unit of the question)", ylabel="predicted (in the same unit)",
-        )  # fmt: skip
+            xscale="log",
+            yscale="log",
+            xlim=(low, high),
+            ylim=(low, high),
+            xlabel="measured (in the unit of the question)",
+            ylabel="predicted (in the same unit)",
+        )
     return ax
 
 
@@ -75,14 +87,22 @@ def plot_class(predictions: pd.DataFrame) -> Axes:
             middle = (len(values) - 1) / 2
             shifts = [0.5 * (place - middle) / max(1, len(values)) for place in range(len(values))]
             ax.plot(
-                values, [row + shift for shift in shifts], "o", color=style.MEASURED, alpha=0.7,
-                label="a student" if row == 0 else None, zorder=2,
-            )  # fmt: skip
+                values,
+                [row + shift for shift in shifts],
+                "o",
+                color=style.MEASURED,
+                alpha=0.7,
+                label="a student" if row == 0 else None,
+                zorder=2,
+            )
             ax.plot(
-                statistics.median(values), row, "D", color=style.ORANGE, markeredgecolor="black",
-                label="median of the class" if row == 0 else None, zorder=3,
-            )  # fmt: skip
-        ax.set(
-            xscale="log", xlabel="predicted / measured (1 is exact)", ylabel="question (name)"
-        )  # fmt: skip
+                statistics.median(values),
+                row,
+                "D",
+                color=style.ORANGE,
+                markeredgecolor="black",
+                label="median of the class" if row == 0 else None,
+                zorder=3,
+            )
+        ax.set(xscale="log", xlabel="predicted / measured (1 is exact)", ylabel="question (name)")
     return ax

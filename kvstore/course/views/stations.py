@@ -156,9 +156,6 @@ def _station(station: Station) -> _Box:
     return _Box(station.name, tuple(labels), words, symbol_w, draw)
 
 
-# ---- the page ------------------------------------------------------------------------------------
-
-
 def _svg(
     title: str, description: str, boxes: Sequence[_Box], held: Mapping[str, str], closed: bool
 ) -> str:
@@ -278,7 +275,6 @@ def _icon(name: str, x: float) -> str:
     return ""
 
 
-# ---- ceilings -----------------------------------------------------------------------------------
 # What each station of a service lets through, from measurements that stress it.
 
 
@@ -315,19 +311,24 @@ def plot_ceilings(
         ax.plot(data, rows, "o", color=style.MEASURED, linestyle="none", label="lets through")
         for row, per_s in zip(rows, data, strict=True):
             ax.annotate(
-                numbers.rate(per_s), (per_s, row), (10, 0), textcoords="offset points",
+                numbers.rate(per_s),
+                (per_s, row),
+                (10, 0),
+                textcoords="offset points",
                 va="center",
-            )  # fmt: skip
+            )
         ax.axvline(
-            throughput_per_s, color=style.INK, linestyle="--", zorder=1,
+            throughput_per_s,
+            color=style.INK,
+            linestyle="--",
+            zorder=1,
             label=f"throughput: {numbers.rate(throughput_per_s)}",
-        )  # fmt: skip
+        )
         ax.set_xlim(0.0, 1.25 * max([*data, throughput_per_s]))
         ax.set(xlabel="throughput of the traffic (calls/s)", ylabel="station")
     return ax
 
 
-# ---- breakdown ----------------------------------------------------------------------------------
 # The parts of a run: time at each station, CPU time, kinds of operation; its three counts.
 
 
@@ -414,9 +415,16 @@ def stacked(
     with style.canvas(height_in=2.4 + 0.8 * len(data), rows=data.index) as ax:
         for name, (colour, hatch) in parts.items():
             bars = ax.barh(
-                range(len(data)), data[name], left=left, height=0.6, color=colour,
-                hatch=hatch, edgecolor="black", linewidth=0.8, label=name,
-            )  # fmt: skip
+                range(len(data)),
+                data[name],
+                left=left,
+                height=0.6,
+                color=colour,
+                hatch=hatch,
+                edgecolor="black",
+                linewidth=0.8,
+                label=name,
+            )
             words = [numbers.number(each) if each >= ROOM * widest else "" for each in data[name]]
             ax.bar_label(bars, words, label_type="center", bbox=style.PAPER)
             left = left + data[name]
@@ -427,5 +435,4 @@ def stacked(
     return ax
 
 
-# ---- counting -----------------------------------------------------------------------------------
 # One run counted three times: by the sender, by the records, by the server.

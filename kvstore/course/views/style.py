@@ -212,7 +212,6 @@ def key_above(ax: Axes) -> None:
             break
 
 
-# ---- inputs -------------------------------------------------------------------------------------
 # The forms in which tables and figures take runs and predictions, and helpers of tables.
 #
 # Runs are one run, a sequence, or a mapping by name. Tables have four significant digits.

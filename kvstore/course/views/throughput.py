@@ -66,8 +66,9 @@ def plot_ladder(steps: Mapping[str, Run | HasValue | float]) -> Axes:
                     f"{TIMES} {numbers.number(factor)}",
                     (place - 0.5, min(pair) if flat else math.sqrt(pair[0] * pair[1])),
                     (-20, -32) if flat else (8, -16),
-                    textcoords="offset points", color=style.INK,
-                )  # fmt: skip
+                    textcoords="offset points",
+                    color=style.INK,
+                )
         if decades:
             ax.set_yscale("log")
         ax.set(xticks=range(len(data)), ylabel="throughput (operations/s)", xlabel="step")
@@ -105,13 +106,23 @@ def plot_throughput_by_in_flight(
             right = draw_bounds(ax, stations, most=_most(runs), notes=notes)
         if simulated:
             ax.plot(
-                list(simulated), list(simulated.values()), "--", marker="x", markeredgewidth=3,
-                color=style.GREEN, label="simulated", zorder=2.5,
-            )  # fmt: skip
+                list(simulated),
+                list(simulated.values()),
+                "--",
+                marker="x",
+                markeredgewidth=3,
+                color=style.GREEN,
+                label="simulated",
+                zorder=2.5,
+            )
         ax.plot(
-            [run.in_flight for run in runs], [run.throughput_per_s for run in runs], "o",
-            color=style.MEASURED, label="measured", zorder=3,
-        )  # fmt: skip
+            [run.in_flight for run in runs],
+            [run.throughput_per_s for run in runs],
+            "o",
+            color=style.MEASURED,
+            label="measured",
+            zorder=3,
+        )
         ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (operations/s)")
         rates = [run.throughput_per_s for run in runs]
         if stations:
@@ -141,20 +152,31 @@ def draw_bounds(ax: Axes, stations: Sequence[Station], most: int, *, notes: bool
     right = 1.3 * knee if near else 1.05 * most
     in_flight = np.unique(np.clip([0.0, 1.0, knee, right], 0.0, right))
     ax.plot(
-        in_flight, np.minimum(slope * in_flight, ceiling.value),
-        color=style.PREDICTED, label="bound", zorder=2,
-    )  # fmt: skip
+        in_flight,
+        np.minimum(slope * in_flight, ceiling.value),
+        color=style.PREDICTED,
+        label="bound",
+        zorder=2,
+    )
     if knee >= right or not notes:
         return right  # no station binds here, or there is no room
     ax.annotate(
-        f"1/D_max = {numbers.rate(ceiling.value)} ({ceiling.binds})", (right, ceiling.value),
-        (0, 8), textcoords="offset points", ha="right", color=style.PREDICTED,
-    )  # fmt: skip
+        f"1/D_max = {numbers.rate(ceiling.value)} ({ceiling.binds})",
+        (right, ceiling.value),
+        (0, 8),
+        textcoords="offset points",
+        ha="right",
+        color=style.PREDICTED,
+    )
     ax.axvline(knee, color=style.INK, linestyle="--", linewidth=1.5)
     ax.annotate(
-        f"N* = {numbers.number(knee)}", (knee, 0.0), (8, 8), xycoords=("data", "axes fraction"),
-        textcoords="offset points", color=style.INK,
-    )  # fmt: skip
+        f"N* = {numbers.number(knee)}",
+        (knee, 0.0),
+        (8, 8),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        color=style.INK,
+    )
     return right
 
 
@@ -169,13 +191,21 @@ def plot_by_setting(
     places = range(len(predicted))
     with style.canvas(height_in=5.0) as ax:
         ax.hlines(
-            list(predicted.values()), [each - 0.3 for each in places],
-            [each + 0.3 for each in places], color=style.PREDICTED, linewidth=3, label="predicted",
-        )  # fmt: skip
+            list(predicted.values()),
+            [each - 0.3 for each in places],
+            [each + 0.3 for each in places],
+            color=style.PREDICTED,
+            linewidth=3,
+            label="predicted",
+        )
         ax.plot(
-            places, [measured[name] for name in predicted], "o", color=style.MEASURED,
-            label="measured", zorder=3,
-        )  # fmt: skip
+            places,
+            [measured[name] for name in predicted],
+            "o",
+            color=style.MEASURED,
+            label="measured",
+            zorder=3,
+        )
         ax.set(xlabel=xlabel, ylabel=ylabel)
         ax.set_xticks(list(places), list(predicted))
         ax.set_xlim(-0.5, len(predicted) - 0.5)

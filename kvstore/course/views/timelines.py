@@ -103,21 +103,35 @@ def plot_throughput_over_time(
     top = max([*per_s, predicted or 0.0, 1e-9])
     with style.canvas(ax, height_in=4.0) as ax:
         ax.plot(
-            (edges[:-1] + edges[1:]) / 2, per_s, "o", color=style.MEASURED, markersize=7,
+            (edges[:-1] + edges[1:]) / 2,
+            per_s,
+            "o",
+            color=style.MEASURED,
+            markersize=7,
             label="measured",
-        )  # fmt: skip
+        )
         if predicted is not None:
             ax.axhline(predicted, color=style.PREDICTED, label="predicted", zorder=1)
         if yours is not None:
             far = yours > FAR * top
             top = max(top, 0.0 if far else yours)
             ax.axhline(
-                1.1 * top if far else yours, color=style.PREDICTED, linestyle="--", zorder=1,
+                1.1 * top if far else yours,
+                color=style.PREDICTED,
+                linestyle="--",
+                zorder=1,
                 label=f"you said {numbers.rate(yours)}" + (", far above" if far else ""),
-            )  # fmt: skip
+            )
             if far:
-                ax.annotate("↑", (0.5, 1.1 * top), (0, 2), xycoords=("axes fraction", "data"),
-                    textcoords="offset points", ha="center", color=style.PREDICTED)  # fmt: skip
+                ax.annotate(
+                    "↑",
+                    (0.5, 1.1 * top),
+                    (0, 2),
+                    xycoords=("axes fraction", "data"),
+                    textcoords="offset points",
+                    ha="center",
+                    color=style.PREDICTED,
+                )
         ax.set(xlabel="elapsed (s)", ylabel="throughput\n(operations/s)")
         ax.set_ylim(0.0, 1.15 * top)
         ax.set_xlim(left=0.0)
@@ -130,9 +144,13 @@ def plot_in_flight_over_time(run: Run, *, ax: Axes | None = None) -> Axes:
     mean = in_flight_between(run.records["sent_s"], run.records["done_s"], edges)
     with style.canvas(ax, height_in=4.0) as ax:
         ax.plot(
-            (edges[:-1] + edges[1:]) / 2, mean, "o", color=style.MEASURED, markersize=7,
+            (edges[:-1] + edges[1:]) / 2,
+            mean,
+            "o",
+            color=style.MEASURED,
+            markersize=7,
             label="measured",
-        )  # fmt: skip
+        )
         if run.in_flight:
             ax.axhline(run.in_flight, color=style.INK, linestyle="--", label="limit", zorder=1)
         ax.set(xlabel="elapsed (s)", ylabel="in flight\n(calls)")
@@ -184,21 +202,37 @@ def plot_calls_over_time(
             if not len(own):
                 continue
             ax.barh(
-                place[own.index], own["residence_s"], left=own["sent_s"],
-                height=0.8, color=colour, hatch=hatch if rows <= HATCHED_ROWS else "",
-                edgecolor="black", linewidth=0.5 if rows <= HATCHED_ROWS else 0.1, label=name,
-            )  # fmt: skip
+                place[own.index],
+                own["residence_s"],
+                left=own["sent_s"],
+                height=0.8,
+                color=colour,
+                hatch=hatch if rows <= HATCHED_ROWS else "",
+                edgecolor="black",
+                linewidth=0.5 if rows <= HATCHED_ROWS else 0.1,
+                label=name,
+            )
             if rows > HATCHED_ROWS:
                 ax.plot(
-                    own["sent_s"], place[own.index], style.MARKERS[name], color=colour,
-                    markersize=5, markeredgecolor="black", markeredgewidth=0.6,
-                )  # fmt: skip
+                    own["sent_s"],
+                    place[own.index],
+                    style.MARKERS[name],
+                    color=colour,
+                    markersize=5,
+                    markeredgecolor="black",
+                    markeredgewidth=0.6,
+                )
         failed = shown[shown["status"] != "OK"]
         if len(failed):
             ax.plot(
-                failed["done_s"], place[failed.index], "x", color=style.INK,
-                markersize=8, linewidth=2, label="not OK",
-            )  # fmt: skip
+                failed["done_s"],
+                place[failed.index],
+                "x",
+                color=style.INK,
+                markersize=8,
+                linewidth=2,
+                label="not OK",
+            )
         ax.set(xlabel="elapsed (s)", ylabel="lane (call in flight)" if lanes else "call (number)")
         ax.set_ylim(max(rows, 3) + 0.7, 0.3)
         ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))

@@ -229,9 +229,7 @@ def drawn_load() -> "SearchStrategy[tuple[float, float]]":
     """Calls per second, and microseconds of processor time per call, both from 0."""
     import hypothesis.strategies as st
 
-    return st.tuples(
-        st.integers(0, 20_000).map(float), st.integers(0, 2_000).map(float)
-    )  # fmt: skip
+    return st.tuples(st.integers(0, 20_000).map(float), st.integers(0, 2_000).map(float))
 
 
 UTILISATION = Exercise(

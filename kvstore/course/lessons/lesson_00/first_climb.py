@@ -64,9 +64,13 @@ def draw(rates: Mapping[str, float], guess: float | None) -> Axes:
         ax.plot(list(rates.values()), range(len(rates)), "o", color=style.MEASURED)
         for row, rate in enumerate(rates.values()):
             ax.annotate(
-                numbers.number(rate), (rate, row), (0, 12), textcoords="offset points",
-                ha="center", fontsize=style.TEXT_PT,
-            )  # fmt: skip
+                numbers.number(rate),
+                (rate, row),
+                (0, 12),
+                textcoords="offset points",
+                ha="center",
+                fontsize=style.TEXT_PT,
+            )
         if guess:
             ax.axvline(guess, color=style.PREDICTED, linestyle="--", label="your guess")
         ax.set_yticks(range(len(rates)), list(rates))

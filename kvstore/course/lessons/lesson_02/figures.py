@@ -21,9 +21,14 @@ def latency_by_answer(run: Run, predicted: Prediction) -> Axes:
     number_of = np.arange(1, len(answered) + 1)
     with style.canvas() as ax:
         ax.plot(
-            number_of[::every], (answered["done_s"] - answered["sent_s"])[::every], "o",
-            color=style.MEASURED, markersize=6, label="measured", zorder=3,
-        )  # fmt: skip
+            number_of[::every],
+            (answered["done_s"] - answered["sent_s"])[::every],
+            "o",
+            color=style.MEASURED,
+            markersize=6,
+            label="measured",
+            zorder=3,
+        )
         ends = np.array([0, len(answered)])
         ax.plot(ends, ends / predicted.value, color=style.PREDICTED, label="predicted: k / X")
         ax.set(xlabel="answered as number, k (call)", ylabel="latency (s)")
@@ -40,14 +45,21 @@ def memory_by_in_flight(run: Run, seen: Probe) -> Axes:
         for side, (marker, colour, dashes) in style.PROCESSES.items():
             line = seen.lines[side]
             ax.plot(
-                samples["in_flight"], samples[f"{side}_rss_bytes"] / MB, marker, color=colour,
-                markersize=6, label=side,
-            )  # fmt: skip
+                samples["in_flight"],
+                samples[f"{side}_rss_bytes"] / MB,
+                marker,
+                color=colour,
+                markersize=6,
+                label=side,
+            )
             ax.plot(
-                ends, (line.base_bytes + line.bytes_per_call * ends) / MB, linestyle=dashes,
-                color=style.PREDICTED, linewidth=2,
+                ends,
+                (line.base_bytes + line.bytes_per_call * ends) / MB,
+                linestyle=dashes,
+                color=style.PREDICTED,
+                linewidth=2,
                 label=f"{line.bytes_per_call / 1e3:,.0f} kB per call",
-            )  # fmt: skip
+            )
         ax.set(xlabel="in flight (calls)", ylabel="resident memory (MB)")
         ax.set_xlim(left=0.0)
     return ax
@@ -69,27 +81,41 @@ def memory(run: Run, forecasts: Mapping[str, Prediction], ceiling_bytes: float) 
             if not len(held):
                 continue
             ax.plot(
-                samples.loc[held.index, "elapsed_s"], held, marker, color=colour,
-                markersize=6, label=f"{side}, measured",
-            )  # fmt: skip
+                samples.loc[held.index, "elapsed_s"],
+                held,
+                marker,
+                color=colour,
+                markersize=6,
+                label=f"{side}, measured",
+            )
             if side in reached_s:
                 ax.plot(
-                    [0.0, reached_s[side]], [held.iloc[0], ceiling_mb],
-                    color=style.PREDICTED, linestyle=dashes, label=f"{side}, forecast",
-                )  # fmt: skip
+                    [0.0, reached_s[side]],
+                    [held.iloc[0], ceiling_mb],
+                    color=style.PREDICTED,
+                    linestyle=dashes,
+                    label=f"{side}, forecast",
+                )
         if reached_s:
             ax.annotate(
-                f"forecast {numbers.number(soonest_s)} s", (soonest_s, ceiling_mb), (0, 8),
-                textcoords="offset points", color=style.PREDICTED, ha="center",
-            )  # fmt: skip
+                f"forecast {numbers.number(soonest_s)} s",
+                (soonest_s, ceiling_mb),
+                (0, 8),
+                textcoords="offset points",
+                color=style.PREDICTED,
+                ha="center",
+            )
             ends_s = max(ends_s, soonest_s)
         early = soonest_s < 0.4 * ends_s  # the other label is on the left
         ax.axhline(ceiling_mb, color=style.INK, linestyle="--", linewidth=2)
         ax.annotate(
-            f"ceiling {ceiling_mb:,.0f} MB", (float(early), ceiling_mb), (-4 if early else 4, 8),
-            xycoords=("axes fraction", "data"), textcoords="offset points",
+            f"ceiling {ceiling_mb:,.0f} MB",
+            (float(early), ceiling_mb),
+            (-4 if early else 4, 8),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
             ha="right" if early else "left",
-        )  # fmt: skip
+        )
         most_mb = max([1.0, *samples.filter(like="_rss_bytes").max().dropna() / MB])
         ax.set(xlabel="elapsed (s)", ylabel="resident memory (MB)")
         ax.set_xlim(0.0, 1.08 * ends_s)

@@ -179,9 +179,6 @@ QUIZ = (
 )
 
 
-# ---- figures of the lesson: calls on the disk, overhead -----------------------------------------
-
-
 def served_at_once(run: Run) -> float:
     """Calls that the disk works on at one time, on average: X times the mean disk time."""
     return run.answered_per_s * disk_s(run)

@@ -114,9 +114,6 @@ class _WatchedMethod:
         return call
 
 
-# ---- a few clients, in a chosen order ------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class History:
     """The calls in their order, and their results."""

@@ -83,17 +83,22 @@ def throughput_by_batch(
     with style.canvas(ax, height_in=6.0) as ax:
         sizes = _reach(data)
         ax.plot(
-            sizes, sizes / (per_message_s + per_operation_s * sizes),
-            color=style.PREDICTED, label="k / (a + b·k)",
-        )  # fmt: skip
+            sizes,
+            sizes / (per_message_s + per_operation_s * sizes),
+            color=style.PREDICTED,
+            label="k / (a + b·k)",
+        )
         _dots(ax, data, "measured (operations/s)")
         if per_operation_s * data["measured (operations/s)"].max() > 0.05:  # else far above
             most_per_s = 1 / per_operation_s
             ax.axhline(most_per_s, color=style.PREDICTED, linestyle=":", linewidth=2)
             ax.annotate(
-                f"1/b = {numbers.rate(most_per_s)}", (1.0, most_per_s), (0, -20),
-                textcoords="offset points", color=style.PREDICTED,
-            )  # fmt: skip
+                f"1/b = {numbers.rate(most_per_s)}",
+                (1.0, most_per_s),
+                (0, -20),
+                textcoords="offset points",
+                color=style.PREDICTED,
+            )
         _finish(ax, batching.enough(**cost, share=ENOUGH))
         ax.set_ylabel("throughput, X (operations/s)")
     return ax
@@ -114,9 +119,11 @@ def residence_by_batch(
         sizes = _reach(data)
         in_flight = data["messages in flight"].max()
         ax.plot(
-            sizes, 1e3 * in_flight * (per_message_s + per_operation_s * sizes),
-            color=style.PREDICTED, label="N·(a + b·k)",
-        )  # fmt: skip
+            sizes,
+            1e3 * in_flight * (per_message_s + per_operation_s * sizes),
+            color=style.PREDICTED,
+            label="N·(a + b·k)",
+        )
         _dots(ax, data, "residence of a message (ms)")
         _finish(ax, batching.enough(**cost, share=ENOUGH))
         ax.set_ylabel("residence of a message (ms)")
@@ -135,9 +142,15 @@ def _dots(ax: Axes, data: pd.DataFrame, column: str) -> None:
     ):
         chosen = data.loc[data["used for"] == used_for, column]
         ax.plot(
-            chosen.index, chosen, "o", color=style.MEASURED, fillstyle=fill,
-            markeredgewidth=2.5, label=label, zorder=3,
-        )  # fmt: skip
+            chosen.index,
+            chosen,
+            "o",
+            color=style.MEASURED,
+            fillstyle=fill,
+            markeredgewidth=2.5,
+            label=label,
+            zorder=3,
+        )
 
 
 def _finish(ax: Axes, enough: float) -> None:
@@ -147,7 +160,11 @@ def _finish(ax: Axes, enough: float) -> None:
     if enough <= ax.get_xlim()[1]:
         ax.axvline(enough, color=style.INK, linestyle="--", linewidth=1.5)
         ax.annotate(
-            f"{numbers.percent(ENOUGH)} of 1/b", (enough, 0.0), (-6, 8),
-            xycoords=("data", "axes fraction"), textcoords="offset points",
-            color=style.INK, ha="right",
-        )  # fmt: skip
+            f"{numbers.percent(ENOUGH)} of 1/b",
+            (enough, 0.0),
+            (-6, 8),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            color=style.INK,
+            ha="right",
+        )

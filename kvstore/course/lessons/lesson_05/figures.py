@@ -16,9 +16,12 @@ from kvstore.measure import Run
 def staircase_and_slab(runs: Mapping[str, Run], *, most: int, until_s: float) -> list[Axes]:
     """Draw the calls of each run as bars over the same time axis; a bar begins at sending."""
     axes = style.subplots(
-        len(runs), figsize=(11.0, 2.3 * len(runs)), sharex=True, dpi=style.DPI,
+        len(runs),
+        figsize=(11.0, 2.3 * len(runs)),
+        sharex=True,
+        dpi=style.DPI,
         layout="constrained",
-    )  # fmt: skip
+    )
     for ax, (name, run) in zip(axes, runs.items(), strict=True):
         views.plot_calls_over_time(run, most=most, until_s=until_s, ax=ax)
         legend = ax.get_legend()
@@ -37,8 +40,12 @@ def climbed(
 ) -> list[Axes]:
     """Draw throughput and residence time by operations in a message, side by side."""
     axes = style.subplots(
-        1, 2, figsize=(14.0, 6.0), dpi=style.DPI, layout="constrained",
-    )  # fmt: skip
+        1,
+        2,
+        figsize=(14.0, 6.0),
+        dpi=style.DPI,
+        layout="constrained",
+    )
     for figure, ax in zip(
         (batch_figures.throughput_by_batch, batch_figures.residence_by_batch), axes, strict=True
     ):

@@ -59,9 +59,15 @@ def residence_in_climb(runs: Runs, stations: Stations) -> Axes:
             took_ms = 1e3 * (calls["done_s"] - calls["sent_s"])
             most_ms = max(most_ms, float(np.quantile(took_ms, 0.995))) if len(calls) else most_ms
             ax.plot(
-                calls["done_s"], took_ms, marker, color=colour, markersize=5, alpha=0.6,
-                markeredgewidth=0, label=name,
-            )  # fmt: skip
+                calls["done_s"],
+                took_ms,
+                marker,
+                color=colour,
+                markersize=5,
+                alpha=0.6,
+                markeredgewidth=0,
+                label=name,
+            )
         _lines(ax, runs, stations, predicted_ms)
         ax.set(xlabel="answered after (s)", ylabel="residence, R (ms)", xlim=(0.0, None))
         ax.set_ylim(0.0, 1.2 * most_ms)
@@ -76,9 +82,14 @@ def threads_in_climb(runs: Runs, limits: Mapping[str, float]) -> Axes:
             threads = run.samples["server_threads"]
             every = max(1, len(threads) // 40)
             ax.plot(
-                run.samples["elapsed_s"][::every], threads[::every], marker,
-                color=colour, markersize=7, label=name, zorder=3,
-            )  # fmt: skip
+                run.samples["elapsed_s"][::every],
+                threads[::every],
+                marker,
+                color=colour,
+                markersize=7,
+                label=name,
+                zorder=3,
+            )
             at = np.linspace(0.0, _ends_s(run), STEPS)
             own = float(threads.iloc[0]) if len(threads) else 0.0
             line = [bounds.threads(_joins_of(run), limits[name], t, own) for t in at]

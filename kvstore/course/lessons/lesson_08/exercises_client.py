@@ -81,10 +81,14 @@ class _Noting:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._stub, name)
-        return type("Method", (), {
-            "__call__": lambda _, *a, **n: self._noted(method, *a, **n),
-            "future": lambda _, *a, **n: self._noted(method.future, *a, **n),
-        })()  # fmt: skip
+        return type(
+            "Method",
+            (),
+            {
+                "__call__": lambda _, *a, **n: self._noted(method, *a, **n),
+                "future": lambda _, *a, **n: self._noted(method.future, *a, **n),
+            },
+        )()
 
     def _noted(self, method: Any, *arguments: Any, **named: Any) -> Any:
         self._sent_s.append(self._clock.now_s)

@@ -59,13 +59,21 @@ def goodput_by_offered(
             offered = np.linspace(most / 200, most, 200)
             line = [number(predictions[name](float(per_s))) or 0.0 for per_s in offered]
             ax.plot(
-                offered, line, color=style.PREDICTED, linestyle=dashes,
-                label=f"predicted: {name}", zorder=2,
-            )  # fmt: skip
+                offered,
+                line,
+                color=style.PREDICTED,
+                linestyle=dashes,
+                label=f"predicted: {name}",
+                zorder=2,
+            )
             ax.plot(
-                rows["offered (calls/s)"], rows["in time (calls/s)"], marker,
-                color=colour, label=f"measured: {name}", zorder=3,
-            )  # fmt: skip
+                rows["offered (calls/s)"],
+                rows["in time (calls/s)"],
+                marker,
+                color=colour,
+                label=f"measured: {name}",
+                zorder=3,
+            )
         ax.set(xlabel="offered (calls/s)", ylabel="in time (calls/s)")
         ax.set_xlim(0.0, most)
         ax.set_ylim(0.0, 1.15 * max(1.0, *data.filter(regex="predicted|in time").max()))

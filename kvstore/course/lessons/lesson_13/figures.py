@@ -17,13 +17,20 @@ def side_by_side(service_s: Sequence[float], in_flight: int) -> Axes:
             y = middle - number
             ax.plot([0.24, 0.94], [0.3 * y, y], color=style.INK)
             ax.text(
-                1, y, f"server {number}: lock, S = {seconds(each_s)}", va="center",
+                1,
+                y,
+                f"server {number}: lock, S = {seconds(each_s)}",
+                va="center",
                 bbox={**box, "edgecolor": style.BLUE},
-            )  # fmt: skip
+            )
         ax.text(
-            0, 0, f"client, N = {in_flight}\nwhich server?", ha="center", va="center",
+            0,
+            0,
+            f"client, N = {in_flight}\nwhich server?",
+            ha="center",
+            va="center",
             bbox={**box, "edgecolor": style.GREEN},
-        )  # fmt: skip
+        )
         ax.set(xlim=(-0.3, 2.0), ylim=(-middle - 0.6, middle + 0.6))
         ax.axis("off")
     return ax

@@ -21,13 +21,21 @@ def throughput_by_commit(
             marker, colour, dashes = style.look(place)
             in_flight = range(1, most + 1)
             ax.plot(
-                in_flight, [predictions[name](int(n)).value for n in in_flight],
-                color=style.PREDICTED, linestyle=dashes, label=f"predicted: {name}", zorder=2,
-            )  # fmt: skip
+                in_flight,
+                [predictions[name](int(n)).value for n in in_flight],
+                color=style.PREDICTED,
+                linestyle=dashes,
+                label=f"predicted: {name}",
+                zorder=2,
+            )
             ax.plot(
-                list(by_in_flight), [run.answered_per_s for run in by_in_flight.values()], marker,
-                color=colour, label=f"measured: {name}", zorder=3,
-            )  # fmt: skip
+                list(by_in_flight),
+                [run.answered_per_s for run in by_in_flight.values()],
+                marker,
+                color=colour,
+                label=f"measured: {name}",
+                zorder=3,
+            )
         ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (calls/s)")
         ax.set_xlim(left=0.0)
         ax.set_ylim(bottom=0.0)
@@ -42,9 +50,13 @@ def acknowledged_over_time(run: Failover) -> Axes:
     counts, _ = np.histogram(run.acknowledged_s, bins=edges_s)
     with style.canvas(height_in=4.5) as ax:
         ax.step(
-            edges_s[:-1], counts / width_s, where="post", color=style.MEASURED, linewidth=2.0,
+            edges_s[:-1],
+            counts / width_s,
+            where="post",
+            color=style.MEASURED,
+            linewidth=2.0,
             label="acknowledged",
-        )  # fmt: skip
+        )
         for place, kill_s in enumerate(run.kills_s):
             ax.axvline(
                 kill_s,

@@ -40,7 +40,6 @@ from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 __all__ = ["Score", "Service", "open_service", "patient", "plain", "records"]
 
 
-# ---- clients ------------------------------------------------------------------------------------
 # The client of a run: a function of addresses, requests and the most calls in flight.
 
 
@@ -125,7 +124,6 @@ def requests_of(begun: dict[str, Any], doing: str) -> Iterator[Any]:
             yield Operation(kind, key, value if kind in (CREATE, UPDATE) else b"").request
 
 
-# ---- the service --------------------------------------------------------------------------------
 # `open_service`: start the process of an unknown service; measure, name, predict, buy and run.
 
 

@@ -36,9 +36,11 @@ def _service(drawn: tuple[int, int, int, list[int]]) -> list[tuple[int, float, f
 
 
 LEVELS = st.tuples(
-    st.integers(1, 200), st.integers(0, 50), st.integers(1, 40),
+    st.integers(1, 200),
+    st.integers(0, 50),
+    st.integers(1, 40),
     st.lists(st.integers(2, 300), max_size=6),
-).map(_service)  # fmt: skip
+).map(_service)
 KNEE = Exercise(
     id="16.knee",
     title="The knee of an unknown service",

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from kvstore.protocol import CREATE, RETRIEVE, UPDATE
 
-# ---- stations -----------------------------------------------------------------------------------
 # The stations of a service, as a queueing network that is advanced event by event.
 #
 # Time is an argument everywhere. The service process advances a network to the time of its clock;
@@ -24,11 +23,28 @@ from kvstore.protocol import CREATE, RETRIEVE, UPDATE
 
 
 (
-    STREAMS, RETRIES, POOL, LINK, PROCESSOR, LOCK, HOT_KEY, DISK, LOG, BACK_END,
+    STREAMS,
+    RETRIES,
+    POOL,
+    LINK,
+    PROCESSOR,
+    LOCK,
+    HOT_KEY,
+    DISK,
+    LOG,
+    BACK_END,
 ) = STATIONS = (
-    "stream cap", "retries", "pool", "message size", "processor", "global lock", "hot key",
-    "disk", "commit log", "back end",
-)  # fmt: skip
+    "stream cap",
+    "retries",
+    "pool",
+    "message size",
+    "processor",
+    "global lock",
+    "hot key",
+    "disk",
+    "commit log",
+    "back end",
+)
 """The stations that can be the bottleneck, in the order of a call.
 
 A call holds its place at the stream cap and in the pool until its reply is sent. `retries` is a
@@ -186,9 +202,6 @@ class Network:
 
 USED_BY: Final = {RETRIEVE: (DISK,), UPDATE: (LOG,), CREATE: (LOG, BACK_END)}
 """The stations that only some kinds of operations visit."""
-
-
-# ---- cases --------------------------------------------------------------------------------------
 
 
 MIX: Final = {RETRIEVE: 0.5, UPDATE: 0.3, CREATE: 0.2}

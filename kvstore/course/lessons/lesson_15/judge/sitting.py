@@ -250,7 +250,6 @@ def drawn(practice: int | None = None, open_loop: bool | None = None, **more: An
     return Sitting(case, rng, practice=practice, **more)
 
 
-# ---- score --------------------------------------------------------------------------------------
 # The points of a finished sitting, computed from its record alone.
 
 NAMED, START, RESULT, TARGET, LOST, SPENT = LINES = (
