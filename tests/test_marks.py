@@ -45,7 +45,7 @@ def bounded(stub, requests, in_flight):
         call.add_done_callback(lambda _: free.release())
     for _ in range(in_flight):
         free.acquire()""",
-    "store": course_versions()["Store"][1],
+    "store": course_versions()["store.Store"][1],
 }
 WRONG = {
     "bounded": """def bounded(stub, requests, in_flight):
