@@ -192,7 +192,7 @@ def install(extras: Collection[str]) -> None:
         uv = uv_command()
     if uv:
         quick = [*uv, "pip", "install", "--python", str(python_of(VENV)), *links]
-        if not subprocess.call([*quick, *wanted], cwd=ROOT, env=settings):
+        if not without_packages([*quick, *wanted], settings):
             return
         say("uv could not install everything; pip tries")
     if subprocess.call([*pip, *wanted], cwd=ROOT, env=settings):
@@ -200,6 +200,18 @@ def install(extras: Collection[str]) -> None:
             "pip could not install everything, see above. If it could not reach the package "
             "index: connect to the internet and give the same command again."
         )
+
+
+def without_packages(command: Sequence[str], settings: Mapping[str, str]) -> int:
+    """Run uv, and show its lines without the list of each package; return its exit status."""
+    with subprocess.Popen(
+        command, cwd=ROOT, env=settings, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    ) as uv:
+        assert uv.stderr is not None
+        for line in uv.stderr:
+            if not line.startswith((" + ", " - ", " ~ ")):
+                print(line, end="", flush=True)
+    return uv.returncode
 
 
 def uv_command() -> list[str]:
