@@ -76,6 +76,7 @@ def make_environment(course: ModuleType) -> None:
 def started(course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Started:
     double = Started(course)
     monkeypatch.setattr(course.subprocess, "call", double.call)
+    monkeypatch.setattr(course, "without_packages", lambda command, _: double.call(command))
     monkeypatch.setattr(course.subprocess, "run", lambda *_, **__: None)  # uv cannot be had
     monkeypatch.setattr(course, "uv_command", lambda: [])
     return double
@@ -163,6 +164,13 @@ def test_uv_installs_where_it_is_there_and_pip_where_it_fails(course, started, m
     for command in started.installs:
         place = command.index("--find-links")
         assert command[place - 1 : place + 2][::2] == ["--no-index", str(Path("stick").resolve())]
+
+
+def test_the_steps_of_uv_are_shown_and_its_list_of_packages_is_not(course, capsys):
+    says = "import sys; sys.stderr.write('Resolved 2 packages\\n + numpy==2\\n'); sys.exit(3)"
+
+    assert 3 == course.without_packages([sys.executable, "-c", says], {})
+    assert "Resolved 2 packages\n" == capsys.readouterr().out
 
 
 def test_what_root_made_is_used_or_refused_in_words(course, started, monkeypatch, capsys):
