@@ -349,16 +349,6 @@ def _type(field: Any) -> str:
     return kind.full_name if kind else _SCALARS[field.type]
 
 
-def method_by_reflection(target: Target, name: str, metadata: Metadata = ()) -> Method:
-    """Return the method "pkg.Service/Method" as the server describes it.
-
-    Raises:
-        ServerNotReached: the server does not answer.
-        MethodNotFound: the server has no reflection, or no such service or method.
-    """
-    return by_reflection(target, metadata).method(name)
-
-
 def by_reflection(target: Target, metadata: Metadata = ()) -> Descriptions:
     """Return what a server says of itself; `metadata` is sent with each request for it.
 
