@@ -15,7 +15,7 @@ import numpy as np
 from kvstore import numbers
 from kvstore.course import mode, progress, questions, rendering
 from kvstore.measure import Run, cores
-from kvstore.measure.cpu_cost import price_s
+from kvstore.model import Station, bounds
 
 SURE: Final = 0.9
 """The share of runs that a model's interval is meant to hold."""
@@ -31,8 +31,8 @@ DELAYS_ERROR, CPU_ERROR = 0.03, 0.12
 a call costs changes with the number in flight; a delay that was set does not."""
 WIDE: Final = 0.5
 BUSY: Final = " That is wide: close other programs, and run this cell again."
-USUAL_S: Final = (0.0015, 0.0004)
-"""Time of a call beyond its disk, and its CPU time, before this machine was calibrated."""
+USUAL_S: Final = (0.003, 0.0006)
+"""Time of a call beyond its disk, and `pace_s`, before this machine was calibrated."""
 SECONDS: Final = {"s": 1.0, "ms": 1e-3}
 UNKNOWN: Final = {False: 0.10, True: 0.20}
 """The half width before this machine was calibrated: where CPU time decides, or not."""
@@ -46,8 +46,9 @@ class Calibration(rendering.Shown):
     """The shortest call without a disk, in seconds."""
     beyond_disk_s: float
     """What a call takes beyond its disk of 10 ms, on average, when it is alone, in seconds."""
-    cpu_s: float
-    """CPU seconds of a call, client and server together."""
+    pace_s: float
+    """Seconds from call to call where nothing but the processor limits a client of futures and a
+    server of threads, the programs of most lessons."""
     cores: int
     delays_spread: float
     """The half width of 90 % of the runs whose throughput delays decide, relative to their mean."""
@@ -58,8 +59,9 @@ class Calibration(rendering.Shown):
         delays, cpu = (numbers.percent(self.half_width(cpu=cpu)) for cpu in (False, True))
         return (
             f"This machine: {self.cores} cores, {numbers.seconds(self.round_trip_s)} for the"
-            f" shortest call, {numbers.seconds(self.cpu_s)} of CPU time for a call. A model's value"
-            f" gets a band of ±{delays} where delays decide, and ±{cpu} where a processor does."
+            f" shortest call, {1 / self.pace_s:,.0f} calls/s at most with futures and threads. A"
+            f" model's value gets a band of ±{delays} where delays decide, and ±{cpu} where a"
+            f" processor does."
         ) + (BUSY if self.half_width(cpu=True) > WIDE else "")
 
     def _forms(self) -> dict[str, Any]:
@@ -80,22 +82,24 @@ def calibrate() -> Calibration:
     from kvstore.course import live
     from kvstore.server import serving
 
-    fast = {"use_asyncio": True, "locking": "per_key", "write_delay_s": 0.0}
+    fast = {"locking": "per_key", "write_delay_s": 0.0}
     duration_s = mode.scaled(RUN_S)
     delayed, busy = [], []
     with (
-        serving(**fast, read_delay_s=DISK_S) as disk,
+        serving(**fast, use_asyncio=True, read_delay_s=DISK_S) as disk,
         serving(**fast, read_delay_s=0.0) as no_disk,
     ):
         alone = load.run(strategies.blocking, no_disk, workload.reads(), calls=200)
         for _ in live.each(range(RUNS), "calibration"):
             how: dict[str, Any] = {"duration_s": duration_s}
             delayed.append(load.run(strategies.blocking, disk, workload.reads(), **how))
-            busy.append(load.run(strategies.tasks, no_disk, workload.reads(), in_flight=64, **how))
+            busy.append(
+                load.run(strategies.bounded, no_disk, workload.reads(), in_flight=64, **how)
+            )
     made = Calibration(
         round_trip_s=alone.latency_s(0.0),
         beyond_disk_s=float(np.median([1 / run.answered_per_s for run in delayed])) - DISK_S,
-        cpu_s=float(np.median([price_s(run).together_s for run in busy])),
+        pace_s=float(np.median([1 / run.answered_per_s for run in busy])),
         cores=cores(),
         delays_spread=spread([run.answered_per_s for run in delayed]),
         cpu_spread=spread([run.answered_per_s for run in busy]),
@@ -117,22 +121,36 @@ def known() -> Calibration | None:
 def interval(value: float, run: Run, *, cpu: bool, unit: str) -> tuple[float, float]:
     """Return the interval of a model's value, in its unit, that `SURE` of the runs should hit.
 
-    Where delays decide, the models leave out what a call takes beyond them, and what the cores are
-    busy for: a rate may be so much lower, and a time so much longer.
+    Where delays decide, the models leave out what a call takes beyond them, and the processor that
+    all calls share. A rate may be as low as mean value analysis says for the delays and this
+    processor; the last of N calls that were sent at once may have N - 1 others before it there.
     """
     calibrated, mix = known(), _mix(run)
     if calibrated is None:
-        half = math.hypot(UNKNOWN[cpu], mix)
+        half, processor = math.hypot(UNKNOWN[cpu], mix), UNKNOWN[True]
     else:
         half = calibrated.half_width(cpu=cpu, mix=mix)
+        processor = calibrated.half_width(cpu=True)
     half *= math.sqrt(2) if unit == "times" else 1
     low, high = value / (1 + half), value * (1 + half)
-    beyond_s, cpu_s = (calibrated.beyond_disk_s, calibrated.cpu_s) if calibrated else USUAL_S
+    beyond_s, pace_s = (calibrated.beyond_disk_s, calibrated.pace_s) if calibrated else USUAL_S
+    pace_s, callers = pace_s * (1 + processor), _at_once(run)
     if unit in questions.RATES and not cpu:
-        low /= 1 + value * (beyond_s / max(1, run.in_flight) + cpu_s / cores())
+        delays = Station("delays", callers / value + max(0.0, beyond_s - pace_s), math.inf)
+        shared = [delays, Station("processor", pace_s)]
+        low = min(low, bounds.exact_closed_loop(callers, shared).value / (1 + half))
     elif unit in SECONDS:
-        high += beyond_s / SECONDS[unit]
+        high += (beyond_s + (callers - 1) * pace_s) / SECONDS[unit]
     return low, high
+
+
+def _at_once(run: Run) -> int:
+    """Return the largest number of calls in flight; 1 in an open loop, which sends none at once."""
+    if run.settings.get("rate_per_s"):
+        return 1
+    times_s = np.concatenate([run.calls["done_s"], run.calls["sent_s"]])  # an end comes first
+    steps = np.repeat([-1, 1], len(run.calls))
+    return max(1, int(np.cumsum(steps[np.argsort(times_s, kind="stable")]).max(initial=0)))
 
 
 def _mix(run: Run) -> float:

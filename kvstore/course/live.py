@@ -248,8 +248,8 @@ ADVICE: Final = {
     " *at least*.",
     "other programs": "Other programs took processor time: close them and run again.",
     "warm-up": "The calls did not all take about the same time: look at the figure, or run longer.",
-    "censored": "Many calls ended after the sending, or were cut off: run longer for a better"
-    " number.",
+    "short": "Many calls ended after the sending: run longer for a better number.",
+    "censored": "Many calls were cut off: their latencies are lower limits.",
 }
 """What a learner can do about each finding, the gravest first."""
 
@@ -266,7 +266,8 @@ def _doubts(run: Run) -> list[tuple[str, str]]:
     doubts = [("generator", judged.reason)] if judged.generator_binds else []
     if judged.crowd:
         doubts.append(("other programs", judged.crowd))
-    others = [each for each in findings(run) if each.name in ("warm-up", "censored", "clock")]
+    shown = ("warm-up", "short", "censored", "clock")
+    others = [each for each in findings(run) if each.name in shown]
     return doubts + [(each.name, f"{each.text} ({each.details})") for each in others]
 
 

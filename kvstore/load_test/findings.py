@@ -166,7 +166,7 @@ def findings(run: Run, calibration: Calibration | None = None) -> list[Finding]:
         each
         for each in others
         if not (each.name == "generator" and (full or stopped) and "late" in each.text)
-        and not (each.name == "censored" and found["cut off"])
+        and not (each.name in ("short", "censored") and found["cut off"])
     ]
     return [Finding(name, text) for name, text in found.items() if text] + others
 

@@ -51,7 +51,8 @@ CLIENT_CPU_SHARE: Final = 0.08
 """CPU time of the generator in a call matters from this share of the mean latency on. About half of
 it is on threads that work beside the call."""
 OPEN_CALLS_SHARE: Final = 0.05
-"""Calls that are still open when the sending ends matter from this share on."""
+"""Calls that are still open when the sending ends matter from this share on, if they change the
+throughput by as much."""
 BURST_SENDING_SHARE: Final = 0.1
 """A run that sends for a smaller share of its time is a burst: its end is what it measures."""
 CUT_OFF_SHARE: Final = 0.01
@@ -183,7 +184,8 @@ class Finding(NamedTuple):
     """One reason to distrust a run."""
 
     name: str
-    """"generator", "other programs", "warm-up", "censored", "clock", "noise" or "processor"."""
+    """"generator", "other programs", "warm-up", "short", "censored", "clock", "noise" or
+    "processor"."""
     text: str
     """What was found and what to do, in one or two short clauses."""
     details: str = ""
@@ -198,6 +200,7 @@ def findings(run: Run) -> list[Finding]:
         "generator": limits or _takes_more(run) or _in_latency(run),
         "other programs": (judged.crowd, "") if judged.crowd else None,
         "warm-up": _warm_up(run),
+        "short": _short(run),
         "censored": _censored(run),
         "clock": _clock(run),
         "noise": _noise(run),
@@ -294,34 +297,50 @@ def warm_up_batches(means: Times) -> int:
     return int(np.argmin(spread))
 
 
-def _censored(run: Run) -> _Found:
-    """Find calls whose latency is not known, and a run that is mostly its end."""
+def _short(run: Run) -> _Found:
+    """Find a run that is mostly its end, while nothing was sent."""
     records = run.records
     if not len(records):
         return "no call ended, so there is nothing to measure", ""
     last_sent_s = float(records["sent_s"].max())
-    still_open = int(np.count_nonzero(records["done_s"] > last_sent_s))
-    cut_off = int(np.count_nonzero(np.isin(records["status"], CUT_OFF)))
-    words, details = [], []
-    burst = last_sent_s < BURST_SENDING_SHARE * run.window_s
-    if still_open > max(1, OPEN_CALLS_SHARE * len(records)) and not burst:
-        share = percent(still_open / len(records))
-        words.append(
-            f"the run is short: {share} of its calls ended after the last one was sent. A longer"
-            " run has fewer of them"
-        )
-        details.append(
-            f"{still_open:,} of {count(len(records), 'call')} were still open when the sending"
-            f" ended, and the run waited {seconds(run.window_s - last_sent_s)} for them with fewer"
-            " and fewer in flight: run longer"
-        )
-    if cut_off > CUT_OFF_SHARE * len(records):
-        words.append(f"{percent(cut_off / len(records))} of the calls were cut off")
-        details.append(
-            f"{cut_off:,} of {count(len(records), 'call')} were cut off before their end, so their"
-            " latencies are lower limits, and so are the high quantiles"
-        )
-    return ("; ".join(words), "; ".join(details)) if words else None
+    cut_off = np.isin(records["status"], CUT_OFF)
+    still_open = int(np.count_nonzero((records["done_s"] > last_sent_s) & ~cut_off))
+    if still_open <= max(1, OPEN_CALLS_SHARE * len(records)) or not _end_matters(run, last_sent_s):
+        return None
+    return (
+        f"the run is short: {percent(still_open / len(records))} of its calls ended after the last"
+        " one was sent. A longer run has fewer of them",
+        f"{still_open:,} of {count(len(records), 'call')} were still open when the sending ended,"
+        f" and the run waited {seconds(run.window_s - last_sent_s)} for them with fewer and fewer"
+        " in flight: run longer",
+    )
+
+
+def _end_matters(run: Run, last_sent_s: float) -> bool:
+    """Return whether the throughput differs with and without the end, when nothing is sent.
+
+    Not in a burst, whose end is what it measures. A queue is emptied as fast as it was served.
+    """
+    at_once = not run.in_flight and not run.settings.get("paced") and run.settings.get("calls")
+    if at_once or last_sent_s < BURST_SENDING_SHARE * run.window_s:
+        return False
+    ended = np.count_nonzero(run.records["done_s"] <= last_sent_s)
+    while_sending = ended / last_sent_s
+    overall = len(run.records) / run.window_s
+    return bool(abs(overall - while_sending) > OPEN_CALLS_SHARE * while_sending)
+
+
+def _censored(run: Run) -> _Found:
+    """Find calls whose latency is not known."""
+    calls = len(run.records)
+    cut_off = int(np.count_nonzero(np.isin(run.records["status"], CUT_OFF)))
+    if cut_off <= CUT_OFF_SHARE * calls:
+        return None
+    return (
+        f"{percent(cut_off / calls)} of the calls were cut off",
+        f"{cut_off:,} of {count(calls, 'call')} were cut off before their end, so their latencies"
+        " are lower limits, and so are the high quantiles",
+    )
 
 
 def _clock(run: Run) -> _Found:

@@ -57,7 +57,7 @@ def test_a_ratio_varies_more_than_a_run(kept):
 
 
 def test_a_rate_may_be_lower_by_what_a_call_takes_beyond_its_disk(kept):
-    kept(dataclasses.replace(THIS, cpu_s=0.0, beyond_disk_s=0.010))
+    kept(dataclasses.replace(THIS, pace_s=1e-9, beyond_disk_s=0.010))
     alone, many = (closed_loop(n, 100, rounds=20) for n in (1, 100))
     low = {
         run.in_flight: calibration.interval(100.0, run, cpu=False, unit="calls/s")[0]
@@ -66,6 +66,26 @@ def test_a_rate_may_be_lower_by_what_a_call_takes_beyond_its_disk(kept):
 
     assert low[1] < 55 < 90 < low[100]  # 10 ms more of 10 ms, and of 1 s
     assert calibration.interval(0.010, alone, cpu=False, unit="s")[1] > 0.020
+
+
+def test_a_rate_may_be_as_low_as_a_processor_of_calls_lets_it_be(kept):
+    kept(dataclasses.replace(THIS, pace_s=0.001))
+    few, many = (closed_loop(n, 25 * n, rounds=20) for n in (4, 100))
+    low = {
+        run.in_flight: calibration.interval(25.0 * run.in_flight, run, cpu=False, unit="calls/s")[0]
+        for run in (few, many)
+    }
+
+    assert 80 < low[4] < 100  # the processor is hardly used
+    assert 700 < low[100] < 1_000  # 2,500 by the delays, 1,000 by the processor
+
+
+def test_the_last_of_calls_that_were_sent_at_once_waits_for_the_others(kept):
+    kept(dataclasses.replace(THIS, pace_s=0.001))
+    alone, many = (closed_loop(n, 20 * n, rounds=1) for n in (1, 100))
+    latest = [calibration.interval(50.0, run, cpu=False, unit="ms")[1] for run in (alone, many)]
+
+    assert latest[0] < 60 < 145 < latest[1]
 
 
 @pytest.mark.parametrize("text", ["[]", '{"cores": 1}'])

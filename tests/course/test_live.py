@@ -151,9 +151,9 @@ def test_one_sentence_says_what_to_do_about_the_gravest_doubt(screen, page):
     stopped = dataclasses.replace(cut_short, clock_step_s=5.0)
 
     assert not any(text in live.in_words(steady) for text in live.ADVICE.values())
-    assert live.ADVICE["censored"] in live.in_words(cut_short)
+    assert live.ADVICE["short"] in live.in_words(cut_short)
     assert live.ADVICE["clock"] in live.in_words(stopped)
-    assert live.ADVICE["censored"] not in live.in_words(stopped)
+    assert live.ADVICE["short"] not in live.in_words(stopped)
 
 
 def test_what_is_behind_the_sentence_is_in_a_fold(screen, page):

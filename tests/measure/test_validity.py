@@ -31,6 +31,15 @@ def noisy(number, *, seed=1):
     return 0.010 * (1 + 0.1 * random.Random(seed * 1000 + number).random())
 
 
+def last_is_long(number):
+    return noisy(number) + (0.2 if number == 999 else 0)
+
+
+def sent_in_a_row(**facts):
+    """100 calls of 50 ms: the client needs 23 ms for the sending."""
+    return run_of([Made(n * 0.00023, 0.05 + n * 0.00023) for n in range(100)], **facts)
+
+
 SHARED = {"in_flight": 20, "client_cpu": Cpu(0.25, 0.075, loop_s=0.2)}
 """A generator that uses 0.6 of a core in a run of 0.525 s, 0.4 of it in one thread."""
 
@@ -91,10 +100,14 @@ def cut_off(share, status=DEADLINE_EXCEEDED):
     ("run", "expected"),
     [
         (lambda: closed_loop(noisy, in_flight=10), []),
-        # 100 of 1,000 open at the end, all of which go in step
-        (lambda: closed_loop(noisy, in_flight=100), ["censored", "noise"]),
+        # 100 of 1,000 open at the end, one of them for as long as the run
+        (lambda: closed_loop(last_is_long, in_flight=100), ["short", "noise"]),
+        # 100 of 1,000 open at the end, but they are answered as fast as the others
+        (lambda: closed_loop(noisy, in_flight=100), ["noise"]),
         # all were sent at once: a burst, whose end is what it measures
         (lambda: closed_loop(noisy, in_flight=1_000), ["noise"]),
+        (lambda: sent_in_a_row(in_flight=0, settings={"calls": 100}), ["noise"]),
+        (lambda: sent_in_a_row(in_flight=100, settings={"calls": 100}), ["short", "noise"]),
         (lambda: cut_off(0.005), []),
         (lambda: cut_off(0.02), ["censored"]),
         (lambda: cut_off(0.02, RESOURCE_EXHAUSTED), []),  # refused at once: nothing was cut off
