@@ -51,7 +51,7 @@ class Client:
         choose: Choose | None = None,
     ) -> None:
         options = options or RunOptions()
-        self._batch, self._own = options.batch, options.own
+        self._batch = options.batch
         self.recorder = Recorder(KINDS, on_start)
         self.reader = PipelineReader(operations.created)
         self.connections = Connections(
@@ -100,7 +100,7 @@ class Client:
             return
         channel = MeasuredChannel(self.connections.open(), self.recording)
         self.recorder.connected()
-        strategy(self._stub(channel), schedule, in_flight, **self._own)
+        strategy(self._stub(channel), schedule, in_flight)
 
     def _run_on_loop(
         self, strategy: Strategy, schedule: Schedule, in_flight: int, streams: int
@@ -112,7 +112,7 @@ class Client:
 
         async def work(channel: MeasuredAioChannel) -> None:
             if not streams:
-                await strategy(self._stub(channel), schedule, in_flight, **self._own)
+                await strategy(self._stub(channel), schedule, in_flight)
                 return
             async with asyncio.TaskGroup() as group:
                 for number in range(streams):
@@ -120,7 +120,7 @@ class Client:
                     stub = self._stub(channel.on_connection(connection))
                     requests = schedule.stream(self._batch, connection % self.connections.shards)
                     share = in_flight // streams + (number < in_flight % streams)
-                    group.create_task(strategy(stub, requests, share, **self._own))
+                    group.create_task(strategy(stub, requests, share))
 
         async def with_channel() -> None:
             task = asyncio.current_task()

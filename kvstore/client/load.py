@@ -66,8 +66,8 @@ def run(
 
     The strategy runs in a thread of its own. This thread monitors it, calls `on_sample` at regular
     intervals, and ends the run in order after Ctrl-C. `server` is what `serving()` yields, or an
-    address. `settings` are fields of `RunOptions`, such as `in_flight=100`, or arguments of the
-    strategy's own; they change `options`. `due_times` makes an open loop, as `rate_per_s` does.
+    address. `settings` are fields of `RunOptions`, such as `in_flight=100`; they change `options`.
+    `due_times` makes an open loop, as `rate_per_s` does.
 
     Several servers share out the keys. With `choose`, each has a copy of all keys, and this
     function chooses the server of each call: it gets the number of open calls at each server, and

@@ -61,7 +61,6 @@ class RunOptions:
     service_config: Mapping[str, Any] = setting(
         {}, "gRPC's service config for the calls, such as a retryPolicy"
     )
-    own: Mapping[str, Any] = setting({}, "arguments of the strategy itself, by name")
 
     def __post_init__(self) -> None:
         for name in ("in_flight", "connections", "streams", "batch"):
@@ -149,26 +148,20 @@ class RunOptions:
     ) -> "RunOptions":
         """Return the given options (or the defaults) with these settings changed.
 
-        An argument of the strategy itself goes to `own`. Raises `ValueError` for a setting that is
-        neither an option of a run nor of the strategy.
+        Raises `ValueError` for a setting that is no option of a run.
         """
         options = options or cls()
-        own = supports(strategy).options
-        known = {each.name for each in fields(cls)} - {"own"}
+        known = [each.name for each in fields(cls)]
         for name in settings:
-            if name not in known and name not in own:
-                raise ValueError(_unknown(name, strategy, [*known, *own], own))
-        changes = {name: value for name, value in settings.items() if name in known}
+            if name not in known:
+                raise ValueError(_unknown(name, strategy, known))
+        changes = dict(settings)
         if changes.get("joins", ()) is None:
             changes["joins"] = ()
         if isinstance(changes.get("joins"), Iterable):
             changes["joins"] = _times(changes["joins"], changes.get("in_flight", options.in_flight))
         changes["metadata"] = dict(changes.get("metadata", options.metadata) or {})
-        mine = {name: value for name, value in settings.items() if name in own}
-        for name, value in mine.items():
-            if name.endswith("_s") and not (_is_number(value) and 0 <= value < math.inf):
-                raise ValueError(f"{name} must be 0 or more seconds, got {value!r}")
-        return replace(options, **changes, own={**options.own, **mine})
+        return replace(options, **changes)
 
     def to_save(self) -> dict[str, Any]:
         """Return the options as a run keeps them: without the values of its metadata."""
@@ -211,15 +204,12 @@ def _times(joins: Iterable[float], in_flight: Any) -> tuple[float, ...]:
     return times
 
 
-def _unknown(name: str, strategy: Strategy, known: list[str], own: Iterable[str]) -> str:
+def _unknown(name: str, strategy: Strategy, known: list[str]) -> str:
     if name == "processes":
         return "several processes that share the load are a fleet: fleet=Local(2)"
     near = difflib.get_close_matches(name, known, n=1)
-    return (
-        f"neither a run nor {name_of(strategy)} has an option {name}"
-        + (f": did you mean {near[0]}?" if near else "")
-        + (f" The strategy has {', '.join(own)}." if own and not near else "")
-    )
+    hint = f": did you mean {near[0]}?" if near else ""
+    return f"neither a run nor {name_of(strategy)} has an option {name}{hint}"
 
 
 def _is_number(value: object) -> bool:

@@ -9,18 +9,16 @@ nothing: the channel records every call.
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from queue import SimpleQueue
 from typing import Any
 
 import grpc
 
 Strategy = Callable[..., Any]
-"""`strategy(stub, operations, in_flight)`; some have options of their own besides."""
+"""`strategy(stub, operations, in_flight)`."""
 
 
 def blocking(stub, operations, in_flight=1):
@@ -86,18 +84,6 @@ def chained(stub, operations, in_flight):
             raise error
 
 
-def turns(stub, operations, in_flight, pause_s=0.0):
-    """Send `in_flight` calls at once, wait for all of them, pause, begin again."""
-    ended = threading.Semaphore(0)
-    while turn := list(islice(operations, in_flight)):
-        for operation in turn:
-            call = operation.rpc(stub).future(operation.request)
-            call.add_done_callback(lambda _: ended.release())
-        for _ in turn:
-            ended.acquire()
-        time.sleep(pause_s)
-
-
 async def tasks(stub, operations, in_flight):
     """Run `in_flight` asyncio tasks; each waits for its own replies."""
 
@@ -143,15 +129,12 @@ class Supports:
     streams: bool = False
     """Whether it sends on a stream. Then a run may have several streams, each with an equal share
     of `in_flight`, and a request may carry a batch of operations."""
-    options: tuple[str, ...] = ()
-    """Names of its further arguments, after the first three."""
 
 
 _DECLARED = {
     threads: Supports(joins=True),
     futures: Supports(limit=False),
     chained: Supports(due_times=False),
-    turns: Supports(options=("pause_s",)),
     tasks: Supports(joins=True),
     pipelined: Supports(streams=True),
 }
@@ -169,7 +152,6 @@ STRATEGIES: tuple[Strategy, ...] = (
     futures,
     bounded,
     chained,
-    turns,
     tasks,
     pipelined,
 )

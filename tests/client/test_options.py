@@ -1,4 +1,4 @@
-"""RunOptions: every refusal once; the same options as keywords and as flags."""
+"""RunOptions: every refusal once; options as an object and as keywords."""
 
 import dataclasses
 import math
@@ -9,16 +9,13 @@ from kvstore.client import load, run_in_process, workload
 from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import (
     STRATEGIES,
-    Supports,
     blocking,
     bounded,
     chained,
     pipelined,
     supports,
     tasks,
-    turns,
 )
-from kvstore.measure import audit
 
 SMALL = workload.crud(value_bytes_mean=100)
 
@@ -34,7 +31,6 @@ SMALL = workload.crud(value_bytes_mean=100)
         ("say how long: duration_s=10 for seconds, or calls=1000", bounded, {"calls": None}),
         ("calls must be a whole number, got 10.5", bounded, {"calls": 10.5}),
         ("duration_s must be above 0 seconds, got nan", bounded, {"duration_s": math.nan}),
-        ("pause_s must be 0 or more seconds, got -1", turns, {"pause_s": -1}),
         (
             "4 streams need at least as many requests in flight, got in_flight=2",
             pipelined,
@@ -77,15 +73,10 @@ def test_a_strategy_without_callers_of_its_own_is_refused_by_name(strategy):
         load.run(strategy, "127.0.0.1:1", SMALL, in_flight=1, calls=1, joins=[0.0])
 
 
-def test_a_strategy_may_declare_an_option_of_its_own(quick_server):
-    def patient(stub, operations, in_flight, pause_s=0.0):
-        blocking(stub, operations)
+def test_a_keyword_changes_an_option_and_the_run_keeps_all_of_them(quick_server):
+    run = load.run(blocking, quick_server, SMALL, RunOptions(calls=9, deadline_s=8), calls=2)
 
-    patient.supports = Supports(options=("pause_s",))
-    run = load.run(patient, quick_server, SMALL, RunOptions(calls=9), calls=2, pause_s=0.01)
-
-    assert (2, {"pause_s": 0.01}) == (run.issued, run.settings["own"])
-    assert audit(run).holds
+    assert (2, 8) == (run.issued, run.settings["deadline_s"])
     assert run.settings.keys() >= {each.name for each in dataclasses.fields(RunOptions)}
 
 

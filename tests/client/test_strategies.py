@@ -1,4 +1,4 @@
-"""strategies.py: turns pause; a copied strategy runs over gRPC's plain channels.
+"""strategies.py: a copied strategy runs over gRPC's plain channels.
 
 The contract tests hold every strategy: each call once, the limit, the errors.
 """
@@ -9,29 +9,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
-import numpy as np
 import pytest
 
-from kvstore.client import load, strategies, workload
+from kvstore.client import strategies
 from kvstore.client.messages import StreamRequest, batch_of, create
-from kvstore.client.strategies import STRATEGIES, blocking, supports, turns
+from kvstore.client.strategies import STRATEGIES, blocking, supports
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
-
-def test_a_turn_begins_when_the_last_one_has_ended_and_its_pause_is_over(quick_server):
-    small = workload.crud(value_bytes_mean=100)
-    calls = load.run(turns, quick_server, small, in_flight=2, calls=6, pause_s=0.05).records
-    calls = calls[np.argsort(calls["sent_s"])]
-
-    for first in (2, 4):
-        assert calls["sent_s"][first] >= calls["done_s"][first - 2 : first].max() + 0.05
-
-
 IMPORTS = """
-import asyncio, threading, time
+import asyncio, threading
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from queue import SimpleQueue
 import grpc
 """
