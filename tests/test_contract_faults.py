@@ -13,8 +13,8 @@ import pytest
 
 from kvstore import numbers
 from kvstore.client import load, monitor, pacing, workload
-from kvstore.client.apart import run_in_process
 from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone
+from kvstore.client.separate_process import run_in_process
 from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined, tasks
 from kvstore.measure import Outcome, accounts, audit
 from kvstore.protocol import CREATE, OK, STATUSES

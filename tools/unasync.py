@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 SERVER: Final = Path(__file__).resolve().parent.parent / "kvstore" / "server"
-FORMS: Final = {"steps_aio.py": "steps.py", "front_aio.py": "front.py"}
+FORMS: Final = {"unary_aio.py": "unary.py", "forwarding_aio.py": "forwarding.py"}
 """The module that is written by hand, and the one that is made of it."""
 
 CHANGES: Final = (
@@ -25,7 +25,7 @@ CHANGES: Final = (
     (r"\bwork_async\b", "work"),
     (r"\bgrpc\.aio\.AioRpcError\b", "grpc.RpcError"),
     (r"\bgrpc\.aio\.", "grpc."),
-    (r"\bsteps_aio\b", "steps"),
+    (r"\bunary_aio\b", "unary"),
 )
 
 

@@ -11,15 +11,15 @@ reflection   how a method of any service is found, and its requests from JSON
 plan         RunOptions, and Plan: all that a run needs, checked once; the parts of a run
 monitor      memory and servers during a run; the reports of servers
 load         run(): a run made by this process, or by the generators of a fleet
-apart        run_in_process(): the same from a process of its own
+separate_process   run_in_process(): the same from a process of its own
 fleet        several load generators that make one run, placed by Dask
 errors       the public exceptions
 """
 
 from kvstore.client import load, pacing, strategies, workload
-from kvstore.client.apart import run_in_process
 from kvstore.client.client import measured_channel
 from kvstore.client.errors import NotEnoughMemory, RunFailed, RunInterrupted, ServerGone
+from kvstore.client.separate_process import run_in_process
 
 __all__ = [
     "NotEnoughMemory",

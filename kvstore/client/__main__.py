@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from kvstore.client.apart import work_for_parent
+from kvstore.client.separate_process import work_for_parent
 
 if __name__ == "__main__":
     work_for_parent(Path(sys.argv[1]))

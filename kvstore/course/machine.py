@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from kvstore import numbers
 from kvstore.course.views import style, time_by_station_table
 from kvstore.measure import Run, cores
-from kvstore.measure.cpu_cost import price_s, serial_s
+from kvstore.measure.cpu_cost import cpu_per_call_s, serial_s
 from kvstore.model import Station
 
 
@@ -16,7 +16,7 @@ def cpu_stations(run: Run) -> list[Station]:
     the CPU time of that thread. If client and server together need more than all cores, there
     is one station for all cores.
     """
-    together_s, one = price_s(run).together_s, serial_s(run)
+    together_s, one = cpu_per_call_s(run).together_s, serial_s(run)
     if together_s / cores() > one.larger_s:
         name = "CPU of all cores" if cores() > 1 else "the one core"
         return [Station(name, together_s / cores())]

@@ -32,7 +32,7 @@ class CpuPerCall(NamedTuple):
         return max((each_s for each_s in self if not np.isnan(each_s)), default=float("nan"))
 
 
-def price_s(run: Run) -> CpuPerCall:
+def cpu_per_call_s(run: Run) -> CpuPerCall:
     """Return the CPU seconds per call sent; NaN for a run without calls."""
     return _per(run, run.issued)
 
@@ -43,23 +43,23 @@ def serial_s(run: Run) -> CpuPerCall:
     return CpuPerCall(run.client_cpu.serial_s / over, run.server_cpu.serial_s / over)
 
 
-def pace_s(run: Run) -> float:
+def d_max_s(run: Run) -> float:
     """Return D_max, the shortest possible time between two calls, in seconds.
 
     It is the larger of two demands: the serial part of the busier process, and the CPU time of
     both processes divided by the number of cores. Throughput is at most 1 / D_max. NaN if
     neither process could be observed.
     """
-    return float(np.fmax(serial_s(run).larger_s, price_s(run).together_s / _cores(run)))
+    return float(np.fmax(serial_s(run).larger_s, cpu_per_call_s(run).together_s / _cores(run)))
 
 
-def busy(run: Run) -> float:
-    """Return the utilisation of the bottleneck: U = X * D_max, with D_max from `pace_s`.
+def utilisation(run: Run) -> float:
+    """Return the utilisation of the bottleneck: U = X * D_max, with D_max of `d_max_s`.
 
     In the remaining time the bottleneck waited, or another program had its core. NaN if neither
     process could be observed.
     """
-    return pace_s(run) * run.issued / (run.window_s or float("nan"))
+    return d_max_s(run) * run.issued / (run.window_s or float("nan"))
 
 
 def cores_busy(run: Run) -> float:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import psutil
 
-from kvstore.measure.cpu_cost import cores_busy, price_s
+from kvstore.measure.cpu_cost import cores_busy, cpu_per_call_s
 from kvstore.measure.figures import BATCHES, CUT_OFF, FEWEST_CALLS, started_s, throughput_interval
 from kvstore.measure.host import cores
 from kvstore.measure.recorder import Times
@@ -172,7 +172,7 @@ def machine_limit(run: Run) -> str:
     used = cores_busy(run)
     if run.window_s < SHORT_RUN_S or run.in_flight <= 1 or not used >= TAKING_TURNS_CORES:
         return ""
-    each_s = price_s(run).together_s
+    each_s = cpu_per_call_s(run).together_s
     return (
         f"client and server used {_cores(used)} of {run.host.get('cores', cores())} cores and take"
         f" turns: {run.in_flight:,} calls that come back together need"
@@ -220,7 +220,7 @@ def _takes_more(run: Run) -> _Found:
     It may wait for a thread to wake up all the same, so its CPU time alone does not show that it
     was the bottleneck. An open loop sends at a given rate, whatever a call takes.
     """
-    a_call = price_s(run)
+    a_call = cpu_per_call_s(run)
     is_busy = run.client_cpu.total_s > BUSY_GENERATOR_CORES * run.window_s
     is_busy = is_busy and not run.settings.get("paced")
     if not (is_busy and run.window_s >= SHORT_RUN_S and a_call.client_s > a_call.server_s > 0):
@@ -237,7 +237,7 @@ def _in_latency(run: Run) -> _Found:
 
     Each latency includes it, and with few calls in flight the throughput depends on it as well.
     """
-    client_s = price_s(run).client_s
+    client_s = cpu_per_call_s(run).client_s
     if run.window_s < SHORT_RUN_S or not client_s > CLIENT_CPU_SHARE * run.mean_residence_s:
         return None
     return (

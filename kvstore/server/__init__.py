@@ -3,20 +3,21 @@
 launch    serving() and its like: servers in processes of their own; exceptions
 __main__  the command: listen, answer, drain; on threads or asyncio; the status report
 service   the key-value service on threads and on asyncio: streams
-steps     one call, from request to reply; made of steps_aio, which is written for asyncio
+unary, unary_aio   the unary methods, from request to reply; the former is made of the latter
 counts    the count of operations
 stream    a stream request with many operations, and its reply; back-pressure on one stream
 admission limits, deadlines and the thread pool; work on the metadata of every call
 store     what an operation uses: its lock, the simulated disk, and the data
 durable   a store on a real disk (SQLite), and its service on asyncio
 etcd, etcd_nodes   a service with its data in etcd, on asyncio; a cluster on this machine
-front     a service that forwards every call to another server; made of front_aio
+forwarding, forwarding_aio   a service that forwards every call to another server
 proxy     what both forms of it need
-wire      a TCP proxy that delivers everything later: a server at a distance
+distance  a TCP proxy that delivers everything later: a server at a distance
 """
 
 from typing import TYPE_CHECKING, Any
 
+from kvstore.server.distance import at_distance
 from kvstore.server.launch import (
     EtcdNotInstalled,
     Server,
@@ -26,7 +27,6 @@ from kvstore.server.launch import (
     serving_replicas,
     serving_sharded,
 )
-from kvstore.server.wire import at_distance
 from kvstore.server_settings import LOCKINGS, ServerSettings
 
 if TYPE_CHECKING:

@@ -117,10 +117,10 @@ def service_of(settings: ServerSettings) -> Callable[..., Any]:
         return AsyncHostedService if settings.use_asyncio else HostedService
     if settings.back_end:
         if settings.use_asyncio:
-            from kvstore.server.front_aio import AsyncFrontService
+            from kvstore.server.forwarding_aio import AsyncFrontService
 
             return AsyncFrontService
-        from kvstore.server.front import FrontService
+        from kvstore.server.forwarding import FrontService
 
         return FrontService
     if settings.store_kind == "sqlite":

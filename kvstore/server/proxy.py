@@ -1,4 +1,4 @@
-"""What a server in front of a back end needs on both stacks; its services are in `front`."""
+"""What a server in front of a back end needs on both stacks; the services are in `forwarding`."""
 
 import time
 from typing import Any, Final

@@ -1,6 +1,6 @@
 """The key-value service, on a thread pool and on one event loop.
 
-The steps of a call are in `steps` and `steps_aio`. Here is what the stacks do not share: a stream.
+The steps of a call are in `unary` and `unary_aio`. Here is what the stacks do not share: a stream.
 """
 
 import asyncio
@@ -13,8 +13,6 @@ import grpc
 from kvstore.protocol import StationClock
 from kvstore.server.admission import MeasuredPool
 from kvstore.server.counts import Counts
-from kvstore.server.steps import Steps
-from kvstore.server.steps_aio import AsyncSteps, Context
 from kvstore.server.stream import (
     Answer,
     AsyncStreamWindow,
@@ -23,6 +21,8 @@ from kvstore.server.stream import (
     problem_of,
     refused,
 )
+from kvstore.server.unary import UnaryMethods
+from kvstore.server.unary_aio import AsyncUnaryMethods, Context
 from kvstore.server_settings import ServerSettings
 from kvstore.v1 import kvstore_pb2 as pb
 
@@ -34,7 +34,7 @@ _AsyncDone = asyncio.Queue[tuple[Answer, int] | Exception | int]
 """The same events on an event loop."""
 
 
-class KeyValueService(Steps):
+class KeyValueService(UnaryMethods):
     """Answers calls in the threads of gRPC's pool."""
 
     def __init__(self, settings: ServerSettings, counts: Counts, pool: MeasuredPool) -> None:
@@ -105,7 +105,7 @@ class KeyValueService(Steps):
             done.put(admitted)
 
 
-class AsyncKeyValueService(AsyncSteps):
+class AsyncKeyValueService(AsyncUnaryMethods):
     """Answers calls in tasks of the running loop."""
 
     async def Pipeline(self, request_iterator: object, context: Context) -> None:

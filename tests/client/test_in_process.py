@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from kvstore.client import strategies, workload
-from kvstore.client.apart import PLAN, monitor, run_in_process
 from kvstore.client.channel import Target
 from kvstore.client.errors import WrongServer
 from kvstore.client.plan import Plan
+from kvstore.client.separate_process import PLAN, monitor, run_in_process
 from kvstore.client.strategies import futures
 from kvstore.load_test.__main__ import main as load_test
 from kvstore.measure import audit
@@ -108,7 +108,7 @@ def test_an_unlimited_client_stops_at_its_ceiling_and_leaves_nothing_behind():
 
 
 def test_without_room_for_it_nothing_is_started(quick_server: Server, monkeypatch):
-    monkeypatch.setattr("kvstore.client.apart.available_memory_bytes", lambda: 1e9)
+    monkeypatch.setattr("kvstore.client.separate_process.available_memory_bytes", lambda: 1e9)
 
     with pytest.raises(MemoryError, match="only 1,000 MB are free: close other programs, or set"):
         run_in_process(

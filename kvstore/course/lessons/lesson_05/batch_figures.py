@@ -10,7 +10,7 @@ from kvstore import numbers
 from kvstore.course.views import style
 from kvstore.course.views.style import by_row, rounded
 from kvstore.measure import Run
-from kvstore.measure.cpu_cost import busy, pace_s
+from kvstore.measure.cpu_cost import d_max_s, utilisation
 from kvstore.model import batching
 
 
@@ -36,8 +36,8 @@ def throughput_by_batch_table(
                 "measured (operations/s)": run.throughput_per_s,
                 "measured ÷ predicted": run.throughput_per_s / predicted,
                 "a + b·k (µs)": 1e6 * (per_message_s + per_operation_s * size),
-                "CPU of a message (µs)": 1e6 * pace_s(run),
-                "bottleneck process busy (%)": 100 * busy(run),
+                "CPU of a message (µs)": 1e6 * d_max_s(run),
+                "bottleneck process busy (%)": 100 * utilisation(run),
                 "used for": "a and b" if size in fitted else "the test",
             }
         )

@@ -10,7 +10,7 @@ from kvstore.course.questions import (
     operations_in_a_call,
 )
 from kvstore.measure import Run
-from kvstore.measure.cpu_cost import price_s
+from kvstore.measure.cpu_cost import cpu_per_call_s
 from kvstore.model import Prediction, batching
 
 
@@ -21,7 +21,7 @@ def times_of(first: Run, second: Run) -> float:
 
 def cpu_of(first: Run, second: Run) -> float:
     """Return the CPU time of client and server for a call of the second run over the first's."""
-    return price_s(second).together_s / price_s(first).together_s
+    return cpu_per_call_s(second).together_s / cpu_per_call_s(first).together_s
 
 
 def cost_of(one: Run, large: Run) -> batch_ladder.Cost:

@@ -11,7 +11,7 @@ from kvstore.course.questions import (
     number_question,
 )
 from kvstore.measure import Run
-from kvstore.measure.cpu_cost import pace_s, price_s, serial_s
+from kvstore.measure.cpu_cost import cpu_per_call_s, d_max_s, serial_s
 from kvstore.model import Prediction, Station, bounds
 from kvstore.numbers import seconds
 
@@ -21,7 +21,7 @@ def expected_gain(python: Run) -> Prediction:
 
     With D from the run in Python, the client alone allows X = 1/D_client.
     """
-    gained = pace_s(python) / serial_s(python).client_s
+    gained = d_max_s(python) / serial_s(python).client_s
     return Prediction(gained, "times", "D_max ÷ D_client", "the client's CPU")
 
 
@@ -60,10 +60,10 @@ def second_client(one: Run, two: Run) -> Prediction:
 
     Two processes compute side by side; the server stays one process, and all share the cores.
     """
-    cpu, serial, cores = price_s(one), serial_s(one), int(one.host["cores"])
+    cpu, serial, cores = cpu_per_call_s(one), serial_s(one), int(one.host["cores"])
     pace_with_two_s = max(serial.client_s / 2, serial.server_s, cpu.together_s / cores)
     return Prediction(
-        pace_s(one) / pace_with_two_s, "times", "D_max of one client ÷ D_max of two", "CPU"
+        d_max_s(one) / pace_with_two_s, "times", "D_max of one client ÷ D_max of two", "CPU"
     )
 
 

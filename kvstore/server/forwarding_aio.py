@@ -30,7 +30,7 @@ from kvstore.server.proxy import (
     patience_s,
     refusal,
 )
-from kvstore.server.steps_aio import STATUS_CODE, Context
+from kvstore.server.unary_aio import STATUS_CODE, Context
 from kvstore.server_settings import ServerSettings
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc

@@ -1,4 +1,4 @@
-# Made of front_aio.py by tools/unasync.py: change that one.
+# Made of forwarding_aio.py by tools/unasync.py: change that one.
 
 """A service that forwards every call to a back end.
 
@@ -32,7 +32,7 @@ from kvstore.server.proxy import (
     patience_s,
     refusal,
 )
-from kvstore.server.steps import STATUS_CODE, Context
+from kvstore.server.unary import STATUS_CODE, Context
 from kvstore.server_settings import ServerSettings
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc

@@ -1,3 +1,5 @@
+# Made of unary_aio.py by tools/unasync.py: change that one.
+
 """One call of the key-value service, from request to reply: its lock, the disk, the data.
 
 It is written for an event loop; the form for threads is made of it by `tools/unasync.py`.
@@ -32,7 +34,7 @@ STATUS_CODE: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.
 Context = Any  # of grpc or grpc.aio: protoc leaves the types of messages open
 
 
-class AsyncSteps(kvstore_pb2_grpc.KeyValueServiceServicer):
+class UnaryMethods(kvstore_pb2_grpc.KeyValueServiceServicer):
     """The unary methods of the service, and what a request of a stream needs."""
 
     def __init__(
@@ -40,42 +42,42 @@ class AsyncSteps(kvstore_pb2_grpc.KeyValueServiceServicer):
     ) -> None:
         self._store = Store()
         self._disk = disk_for(settings)
-        self._locks = store.ASYNC_LOCKS[settings.locking]()
+        self._locks = store.LOCKS[settings.locking]()
         self._group_commit = settings.group_commit
         self._report_times = settings.station_times
         self._counts = counts
         self._pool = pool
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Release what the service holds, after its last call: with data in memory, nothing."""
 
     def _waited_s(self) -> float:
         """Return the seconds for which this call waited for its thread; 0 on an event loop."""
         return 0.0 if self._pool is None else self._pool.waited_s()
 
-    async def Create(self, request: pb.CreateRequest, context: Context) -> pb.CreateResponse:
+    def Create(self, request: pb.CreateRequest, context: Context) -> pb.CreateResponse:
         """Store a value under a new key."""
-        await self._answer(CREATE, request.key, request.value, context)
+        self._answer(CREATE, request.key, request.value, context)
         return pb.CreateResponse()
 
-    async def Retrieve(self, request: pb.RetrieveRequest, context: Context) -> pb.RetrieveResponse:
+    def Retrieve(self, request: pb.RetrieveRequest, context: Context) -> pb.RetrieveResponse:
         """Return the value of a key."""
-        return pb.RetrieveResponse(value=await self._answer(RETRIEVE, request.key, b"", context))
+        return pb.RetrieveResponse(value=self._answer(RETRIEVE, request.key, b"", context))
 
-    async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
+    def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
         """Replace the value of a key."""
-        await self._answer(UPDATE, request.key, request.value, context)
+        self._answer(UPDATE, request.key, request.value, context)
         return pb.UpdateResponse()
 
-    async def Delete(self, request: pb.DeleteRequest, context: Context) -> pb.DeleteResponse:
+    def Delete(self, request: pb.DeleteRequest, context: Context) -> pb.DeleteResponse:
         """Delete a key."""
-        await self._answer(DELETE, request.key, b"", context)
+        self._answer(DELETE, request.key, b"", context)
         return pb.DeleteResponse()
 
-    async def _answer(self, kind: int, key: bytes, value: bytes, context: Context) -> bytes:
+    def _answer(self, kind: int, key: bytes, value: bytes, context: Context) -> bytes:
         """Execute one unary operation; a refusal becomes the status of the call."""
         clock = StationClock(self._waited_s())
-        status, found = await self._apply(kind, key, value, clock)
+        status, found = self._apply(kind, key, value, clock)
         self._counts.add(kind, status)
         if self._report_times:
             context.set_trailing_metadata(((METADATA_KEY, to_header(clock.times())),))
@@ -84,12 +86,12 @@ class AsyncSteps(kvstore_pb2_grpc.KeyValueServiceServicer):
             context.set_details(DETAILS[status])
         return found
 
-    async def _answer_request(self, request: Batch) -> Answer:
+    def _answer_request(self, request: Batch) -> Answer:
         """Execute the operations of one stream request, one after the other."""
         clock = StationClock(self._waited_s())
         if problem := problem_of(request):
             return refused(request, problem)
-        statuses, values = await self._apply_all(request, clock)
+        statuses, values = self._apply_all(request, clock)
         return self._replied(request, statuses, values, clock)
 
     def _replied(
@@ -104,49 +106,47 @@ class AsyncSteps(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._counts.add_columns(request.kinds, answer.statuses)
         return answer
 
-    async def _apply_all(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
+    def _apply_all(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
         """Execute all operations of a request: with one commit if that is set, else one by one."""
         if self._group_commit:
-            return await self._commit(request, clock)
+            return self._commit(request, clock)
         statuses = bytearray()
         values = []
         for kind, key, value in operations_of(request):
             clock.begin()
-            status, found = await self._apply(kind, key, value, clock)
+            status, found = self._apply(kind, key, value, clock)
             statuses.append(status)
             if kind == RETRIEVE and status == OK:
                 values.append(found)
         return bytes(statuses), values
 
-    async def _commit(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
+    def _commit(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
         """Execute all operations with one commit: all locks, the disk once, then the store."""
         kinds, keys = request.kinds, request.keys
         kind = self._disk.heaviest(kinds)
         clock.begin()
         if self._locks.through_disk:
-            async with self._locks.holding_all(kinds, keys):
+            with self._locks.holding_all(kinds, keys):
                 clock.locked()
-                await self._disk.work_async(kind)
+                self._disk.work(kind)
                 clock.worked()
                 return self._store.apply_columns(kinds, keys, request.values)
-        await self._disk.work_async(kind)
+        self._disk.work(kind)
         clock.worked()
-        async with self._locks.holding_all(kinds, keys):
+        with self._locks.holding_all(kinds, keys):
             clock.locked()
             return self._store.apply_columns(kinds, keys, request.values)
 
-    async def _apply(
-        self, kind: int, key: bytes, value: bytes, clock: StationClock
-    ) -> tuple[int, bytes]:
+    def _apply(self, kind: int, key: bytes, value: bytes, clock: StationClock) -> tuple[int, bytes]:
         """Acquire the lock, use the disk and apply the operation, in the order of the locking."""
         if self._locks.through_disk:
-            async with self._locks.holding(kind, key):
+            with self._locks.holding(kind, key):
                 clock.locked()
-                await self._disk.work_async(kind)
+                self._disk.work(kind)
                 clock.worked()
                 return self._store.apply(kind, key, value)
-        await self._disk.work_async(kind)
+        self._disk.work(kind)
         clock.worked()
-        async with self._locks.holding(kind, key):
+        with self._locks.holding(kind, key):
             clock.locked()
             return self._store.apply(kind, key, value)

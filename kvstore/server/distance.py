@@ -32,10 +32,10 @@ def at_distance(server: Server, *, round_trip_s: float) -> Iterator[Server]:
     if not 0 <= round_trip_s < float("inf"):
         raise ValueError(f"round_trip_s must be 0 or more, in seconds, got {round_trip_s!r}")
     arguments = [f"--to={server.address}", f"--delay={round_trip_s / 2}"]
-    with child("kvstore.server.wire", arguments) as proxy:
+    with child("kvstore.server.distance", arguments) as proxy:
         address = proxy.first_line(START_S)
         if not address:
-            raise ServerDidNotStart(f"the wire did not start: {proxy.error_text()}")
+            raise ServerDidNotStart(f"the proxy did not start: {proxy.error_text()}")
         yield dataclasses.replace(server, address=address)
 
 
@@ -99,7 +99,7 @@ async def _serve(host: str, port: int, delay_s: float) -> None:
 
 def main() -> None:
     """Carry connections until the parent stops this process."""
-    parser = argparse.ArgumentParser(prog="python -m kvstore.server.wire", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m kvstore.server.distance", description=__doc__)
     parser.add_argument("--to", required=True, help="host:port of the server")
     parser.add_argument("--delay", type=float, required=True, help="seconds in each direction")
     options = parser.parse_args()
