@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from kvstore import numbers
 from kvstore.course import mode, progress, questions, rendering
@@ -122,8 +123,9 @@ def interval(value: float, run: Run, *, cpu: bool, unit: str) -> tuple[float, fl
     """Return the interval of a model's value, in its unit, that `SURE` of the runs should hit.
 
     Where delays decide, the models leave out what a call takes beyond them, and the processor that
-    all calls share. A rate may be as low as mean value analysis says for the delays and this
-    processor; the last of N calls that were sent at once may have N - 1 others before it there.
+    all calls share. A rate may be as low as mean value analysis says for this processor and delays
+    that are as much longer, at worst at the bottleneck; in a ratio, either rate may. The last of N
+    calls that were sent at once may have N - 1 others before it at the processor.
     """
     calibrated, mix = known(), _mix(run)
     if calibrated is None:
@@ -135,12 +137,18 @@ def interval(value: float, run: Run, *, cpu: bool, unit: str) -> tuple[float, fl
     low, high = value / (1 + half), value * (1 + half)
     beyond_s, pace_s = (calibrated.beyond_disk_s, calibrated.pace_s) if calibrated else USUAL_S
     pace_s, callers = pace_s * (1 + processor), _at_once(run)
-    if unit in questions.RATES and not cpu:
-        delays = Station("delays", callers / value + max(0.0, beyond_s - pace_s), math.inf)
-        shared = [delays, Station("processor", pace_s)]
-        low = min(low, bounds.exact_closed_loop(callers, shared).value / (1 + half))
-    elif unit in SECONDS:
+
+    def at_least(per_s: float) -> float:
+        longer = 1 + max(0.0, beyond_s - pace_s) / (_disk_s(run) or callers / per_s)
+        delays = Station("delays", longer * callers / per_s, math.inf)
+        return bounds.exact_closed_loop(callers, [delays, Station("processor", pace_s)]).value
+
+    if unit in SECONDS:
         high += (beyond_s + (callers - 1) * pace_s) / SECONDS[unit]
+    elif unit in questions.RATES and not cpu:
+        low = min(low, at_least(value) / (1 + half))
+    elif unit == "times" and not cpu and (per_s := run.answered_per_s) > 0:
+        low, high = low * at_least(per_s) / per_s, high * per_s / at_least(per_s)
     return low, high
 
 
@@ -153,15 +161,19 @@ def _at_once(run: Run) -> int:
     return max(1, int(np.cumsum(steps[np.argsort(times_s, kind="stable")]).max(initial=0)))
 
 
+def _disk_s(run: Run) -> float:
+    """Return the mean time of a call at the disk, 0 where it is not known."""
+    disk_s = run.calls.get("disk_s", pd.Series(dtype=float)).dropna()
+    return float(disk_s.mean()) if len(disk_s) else 0.0
+
+
 def _mix(run: Run) -> float:
     """Return the relative half width of a call's mean time at the disk, by the calls drawn."""
-    calls = run.calls
-    if "disk_s" not in calls:
+    mean_s = _disk_s(run)
+    if not mean_s > 0:
         return 0.0
-    disk_s = calls["disk_s"].dropna()
-    if len(disk_s) < 2 or not (mean_s := disk_s.mean()) > 0:
-        return 0.0
-    return float(DEVIATIONS * disk_s.std() / mean_s / math.sqrt(len(disk_s)))
+    disk_s = run.calls["disk_s"].dropna()
+    return float(DEVIATIONS * disk_s.std(ddof=0) / mean_s / math.sqrt(len(disk_s)))
 
 
 def spread(per_s: Sequence[float]) -> float:

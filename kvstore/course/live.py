@@ -247,7 +247,7 @@ ADVICE: Final = {
     "generator": "The client may have been the limit, and not the server: read this number as"
     " *at least*.",
     "other programs": "Other programs took processor time: close them and run again.",
-    "warm-up": "The calls did not all take about the same time: look at the figure, or run longer.",
+    "warm-up": "The calls did not all take about the same time: look at the figure.",
     "short": "Many calls ended after the sending: run longer for a better number.",
     "censored": "Many calls were cut off: their latencies are lower limits.",
 }

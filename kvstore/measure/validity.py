@@ -281,7 +281,7 @@ def _warm_up(run: Run) -> _Found:
         return None
     ends_s = float(started_s(records)[len(records) * cut // BATCHES])
     return (
-        f"the first {seconds(ends_s)} of the run were a warm-up: run longer",
+        f"the first {seconds(ends_s)} of the run were a warm-up, and are part of its means",
         f"with it, {percent(cut / BATCHES)} of the calls, the mean latency is"
         f" {seconds(means.mean())}, without it {seconds(rest.mean())}",
     )

@@ -80,6 +80,16 @@ def test_a_rate_may_be_as_low_as_a_processor_of_calls_lets_it_be(kept):
     assert 700 < low[100] < 1_000  # 2,500 by the delays, 1,000 by the processor
 
 
+def test_what_a_call_takes_beyond_its_disk_may_differ_between_two_runs(kept):
+    kept(dataclasses.replace(THIS, pace_s=1e-9, beyond_disk_s=0.002))
+    short, long = (closed_loop(8, 8 / each_s, rounds=20) for each_s in (0.010, 1.0))
+    wide, narrow = (
+        calibration.interval(1.0, run, cpu=False, unit="times") for run in (short, long)
+    )
+
+    assert wide[0] < 1 / 1.2 < narrow[0] < narrow[1] < 1.2 < wide[1]
+
+
 def test_the_last_of_calls_that_were_sent_at_once_waits_for_the_others(kept):
     kept(dataclasses.replace(THIS, pace_s=0.001))
     alone, many = (closed_loop(n, 20 * n, rounds=1) for n in (1, 100))
