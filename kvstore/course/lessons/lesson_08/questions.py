@@ -82,7 +82,7 @@ def _of_one_worker(service_s: float, run: Run) -> Prediction:
         f" with {numbers.count(len(run.records), 'call')}, 90 % have a mean from"
         f" {numbers.seconds(float(low))} to {numbers.seconds(float(high))}"
     )
-    return replace(found, reason=reason)
+    return replace(found, reason=reason, interval=(float(low), float(high)))
 
 
 def calls_needed(busy: float = BUSY, within: float = 0.1) -> Prediction:

@@ -1,5 +1,9 @@
 """What lesson 10 asks."""
 
+import math
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from kvstore import numbers
@@ -17,13 +21,19 @@ from kvstore.protocol import OK
 BACK_END = Station("thread pool", 0.080, 4)
 USERS_PER_S = 35.0
 ATTEMPTS = 4
+NINETY = 1.645
+"""90 % of a normal distribution lie within so many standard deviations."""
 
 
 def failed_late(run: Run) -> float:
     """Return how many of 100 calls failed, of those that were due in the last third of the run."""
-    due_s = run.records["due_s"]
-    late = run.records[due_s >= 2 / 3 * due_s.max()]
+    late = _late(run)
     return 100 * float(np.mean(late["status"] != OK)) if len(late) else float("nan")
+
+
+def _late(run: Run) -> Any:
+    due_s = run.records["due_s"]
+    return run.records[due_s >= 2 / 3 * due_s.max()]
 
 
 def counted(run: Run) -> int:
@@ -46,6 +56,14 @@ def failing_for_long(failing: float, ratio: float, attempts: int = ATTEMPTS) -> 
     return Prediction(100 * (failing**attempts if lasts else failing), "calls", reason)
 
 
+def failing_of(run: Run, failing: float, ratio: float) -> Prediction:
+    """Return `failing_for_long` with the interval of so many late calls: each fails by chance."""
+    model, late = failing_for_long(failing, ratio), max(1, len(_late(run)))
+    share = model.value / 100
+    half = 100 * NINETY * math.sqrt(share * (1 - share) / late)
+    return replace(model, interval=(model.value - half, model.value + half))
+
+
 PREDICTIONS = (
     PredictionQuestion(
         "10.storm",
@@ -61,7 +79,7 @@ PREDICTIONS = (
         " late calls fail? (If you say none, write 1.)",
         unit="calls",
         measured=failed_late,
-        model=lambda run: failing_for_long(0.2, 0.1),
+        model=lambda run: failing_of(run, 0.2, 0.1),
         main=True,
     ),
     PredictionQuestion(
