@@ -17,6 +17,9 @@ KINDS: Final = ("batch", "create", "retrieve", "update", "delete")
 
 BATCH, CREATE, RETRIEVE, UPDATE, DELETE = range(5)
 
+METHODS: Final = {"Create": CREATE, "Retrieve": RETRIEVE, "Update": UPDATE, "Delete": DELETE}
+"""The unary methods of the service, and the kind of their operation."""
+
 STATUSES: Final = (
     "OK",
     "CANCELLED",

@@ -116,7 +116,7 @@ class ServerSettings:
     reports the disk times and the locking that it was seen to have. The file is a pickle: serve
     none that a stranger wrote."""
     back_end: str | None = setting(
-        None, "host:port of another server to which every call is forwarded"
+        None, "host:port of another server to which every unary call is forwarded"
     )
     """A server with a back end has no disk, locks and store of its own: their settings have no
     effect, and the disk time it reports is the time at the back end."""

@@ -13,19 +13,15 @@ from pathlib import Path
 from typing import Final
 
 SERVER: Final = Path(__file__).resolve().parent.parent / "kvstore" / "server"
-FORMS: Final = {"unary_aio.py": "unary.py", "forwarding_aio.py": "forwarding.py"}
+FORMS: Final = {"unary_aio.py": "unary.py"}
 """The module that is written by hand, and the one that is made of it."""
 
 CHANGES: Final = (
     (r"\basync (?=def|for|with)", ""),
     (r"\bawait ", ""),
-    (r"\bAsyncIter", "Iter"),
     (r"\bASYNC_LOCKS\b", "LOCKS"),
     (r"\bAsync(?=[A-Z])", ""),
     (r"\bwork_async\b", "work"),
-    (r"\bgrpc\.aio\.AioRpcError\b", "grpc.RpcError"),
-    (r"\bgrpc\.aio\.", "grpc."),
-    (r"\bunary_aio\b", "unary"),
 )
 
 

@@ -10,8 +10,7 @@ admission limits, deadlines and the thread pool; work on the metadata of every c
 store     what an operation uses: its lock, the simulated disk, and the data
 durable   a store on a real disk (SQLite), and its service on asyncio
 etcd, etcd_nodes   a service with its data in etcd, on asyncio; a cluster on this machine
-forwarding, forwarding_aio   a service that forwards every call to another server
-proxy     what both forms of it need
+forwarding   a service that forwards every unary call to another server
 distance  a TCP proxy that delivers everything later: a server at a distance
 """
 

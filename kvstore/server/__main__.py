@@ -116,13 +116,9 @@ def service_of(settings: ServerSettings) -> Callable[..., Any]:
 
         return AsyncHostedService if settings.use_asyncio else HostedService
     if settings.back_end:
-        if settings.use_asyncio:
-            from kvstore.server.forwarding_aio import AsyncFrontService
+        from kvstore.server.forwarding import AsyncFrontService, FrontService
 
-            return AsyncFrontService
-        from kvstore.server.forwarding import FrontService
-
-        return FrontService
+        return AsyncFrontService if settings.use_asyncio else FrontService
     if settings.store_kind == "sqlite":
         from kvstore.server.durable import DurableService
 

@@ -27,6 +27,7 @@ from kvstore.protocol import (
     CREATE,
     DELETE,
     METADATA_KEY,
+    METHODS,
     RETRIEVE,
     UPDATE,
     StationClock,
@@ -34,7 +35,7 @@ from kvstore.protocol import (
 )
 from kvstore.server.admission import MeasuredPool
 from kvstore.server.counts import Counts
-from kvstore.server.proxy import OPTIONS
+from kvstore.server.forwarding import OPTIONS
 from kvstore.server_settings import ServerSettings
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer, KeyValueServiceStub
 
@@ -64,10 +65,6 @@ def unpacked(path: Path) -> type:
 def has_coroutines(servicer: type) -> bool:
     """Return whether the methods of this class are coroutines, for an event loop."""
     return any(inspect.iscoroutinefunction(getattr(servicer, name, None)) for name in METHODS)
-
-
-METHODS = {"Create": CREATE, "Retrieve": RETRIEVE, "Update": UPDATE, "Delete": DELETE}
-"""The unary methods, and the kind of their operation."""
 
 
 class _CallClock(StationClock):

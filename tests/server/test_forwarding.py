@@ -10,7 +10,6 @@ from running import HANG_S, status_of
 from stacks import calling
 
 from kvstore.client import load, strategies, workload
-from kvstore.client.errors import RunFailed
 from kvstore.measure import audit
 from kvstore.server import serving
 from kvstore.v1 import kvstore_pb2 as pb
@@ -96,9 +95,6 @@ def test_a_back_end_that_is_gone_is_named_on_every_path(own_server):
         doomed.child.ended(HANG_S)
         creates = workload.Workload(mix={"create": 1}, value_bytes_mean=100)
         after = load.run(strategies.tasks, front, creates, in_flight=4, calls=20)
-        # Its words may be lost: gRPC says "Internal error" where a stream ends while it is written.
-        with pytest.raises(RunFailed, match=r"the stream broke .* recorded as NO_ANSWER"):
-            load.run(strategies.pipelined, front, creates, in_flight=4, calls=20)
         with calling(front.address) as stub:
             code, words = refused(stub.Retrieve, pb.RetrieveRequest(key=b"k"))
 
@@ -111,7 +107,7 @@ def test_a_back_end_that_is_gone_is_named_on_every_path(own_server):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [strategies.bounded, strategies.tasks, strategies.pipelined])
+@pytest.mark.parametrize("strategy", [strategies.bounded, strategies.tasks])
 def test_the_stations_of_a_front_sum_to_its_residence_time(strategy, front):
     """Its wait for the back end stands where the disk's time is."""
     run = load.run(strategy, front, READS, in_flight=4, calls=24)
