@@ -16,7 +16,7 @@ from kvstore.client.channel import Target, target_of
 from kvstore.client.connections import Choose, Connections, Opened, aopen_all, open_all, route
 from kvstore.client.measured_channel import MeasuredChannel
 from kvstore.client.measured_channel_aio import MeasuredAioChannel
-from kvstore.client.messages import PIPELINE, SERVICE, Operation, PipelineReader
+from kvstore.client.messages import SERVICE, Operation, PipelineReader
 from kvstore.client.plan import RunOptions
 from kvstore.client.recording import Recording, RecordingChannel
 from kvstore.client.schedule import AnyOperations, Schedule
@@ -70,8 +70,7 @@ class Client:
             name_calls=name_calls,
             route=self.connections.route,
             on_ok={} if of_any_service else {f"/{SERVICE}/Create": created},
-            readers={PIPELINE: self.reader},
-            whole_streams=of_any_service,
+            pipeline=None if of_any_service else self.reader,
         )
         self._stub = operations.stub
         self.loop_cpu_s = math.nan
@@ -222,7 +221,7 @@ class measured_channel:
             metadata=tuple((metadata or {}).items()) or None,
             station_times=station_times,
             route=route(1, connections),
-            readers={PIPELINE: PipelineReader()},
+            pipeline=PipelineReader(),
         )
         self._opened: list[Opened] = []
         self._was_opened = False

@@ -1,11 +1,11 @@
 """The measured channel: a `grpc.Channel` that records every call made through it.
 
 The generated stub is built on it as on any other channel, and nothing else changes: blocking
-calls, futures, callbacks and streams are gRPC's own. It knows no service, so it can measure every
-service. `measured_channel_aio` has the same for `grpc.aio`.
+calls, futures, callbacks and streams are gRPC's own, of any service.
+`measured_channel_aio` has the same for `grpc.aio`.
 
-One record is kept for each unary call. On a bidirectional stream it is one for each request with
-its reply, matched by the field `id` where both have one, else in order.
+One record is kept for each call. On `Pipeline`, the stream of our own service, it is one for each
+request with its reply, matched by the field `id`.
 """
 
 import threading
@@ -15,6 +15,7 @@ from typing import Any
 
 import grpc
 
+from kvstore.client.messages import PIPELINE
 from kvstore.client.recording import (
     LEAVE_S,
     Codec,
@@ -195,7 +196,7 @@ class _StreamStream(StreamMethod, grpc.StreamStreamMultiCallable):  # type: igno
     ) -> "_MeasuredStream":
         recording = self._channel.recording
         connection, channel = self._channel.next_stream()
-        records = StreamRecords(recording, self._name, connection, recording.recorder.sending)
+        records = StreamRecords(recording, connection, recording.recorder.sending)
         serialize, parse = self._serialize, self._parse
         stream = _MeasuredStream(records)
 
@@ -212,7 +213,7 @@ class _StreamStream(StreamMethod, grpc.StreamStreamMultiCallable):  # type: igno
             stream.record(reply, len(raw))
             return reply
 
-        method = channel.stream_stream(self._name, None, received)
+        method = channel.stream_stream(PIPELINE, None, received)
         stream.begin(method(requests(), timeout, metadata or recording.metadata, *how, **named))
         if recording.deadline_s is not None and timeout is None:
             _watch_replies(stream, records, recording.deadline_s)

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 
 from kvstore.client.errors import StreamBroken
+from kvstore.client.messages import PIPELINE
 from kvstore.client.recording import (
     LEAVE_S,
     Codec,
@@ -109,10 +110,8 @@ class _StreamStream(StreamMethod, grpc.aio.StreamStreamMultiCallable):  # type: 
     ) -> "MeasuredStreamCall":
         recording = self._channel.recording
         connection, channel = self._channel.next_stream()
-        records = StreamRecords(
-            recording, self._name, connection, recording.recorder.sending_from_loop
-        )
-        method = channel.stream_stream(self._name, None, None)
+        records = StreamRecords(recording, connection, recording.recorder.sending_from_loop)
+        method = channel.stream_stream(PIPELINE, None, None)
         serialize = self._serialize
 
         async def requests() -> AsyncIterator[bytes]:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message
 
 from kvstore.client.errors import MessageTooLarge
-from kvstore.client.recording import StreamReader
 from kvstore.protocol import (
     BATCH,
     CREATE,
@@ -211,28 +210,28 @@ class StreamRequest(NamedTuple):
         return self.batch.message(self.id)
 
 
-class PipelineReader(StreamReader):
-    """Reads statuses, values and station times from the messages of `Pipeline`."""
+class PipelineReader:
+    """Reads statuses, values and station times from the messages of `Pipeline`.
+
+    The methods return plain tuples, because they run many thousand times per second.
+    """
 
     def __init__(self, on_created: Callable[[bytes], object] = lambda key: None) -> None:
         self.unsent: dict[int, Batch] = {}
         """Batches by the id of their request, from when they are drawn until they are sent."""
         self._on_created = on_created
 
-    def sent(self, request: Any) -> tuple[float, int, int | None, Any]:
-        """Return what to record of a request, drawn from a workload or not."""
+    def sent(self, request: Any) -> Batch:
+        """Return the operations of a request, drawn from a workload or not."""
         batch = self.unsent.pop(request.id, None)
-        if batch is None:
-            batch = Batch(request.kinds, request.keys, request.values)
-        return batch.due_s, batch.count, batch.kind, batch
+        return batch or Batch(request.kinds, request.keys, request.values)
 
-    def replied(self, remembered: Any, reply: Any) -> tuple[int, int, StationTimes]:
+    def replied(self, batch: Batch, reply: Any) -> tuple[int, int, StationTimes]:
         """Return the reply's first status that is not OK, and how many operations were OK.
 
         Raises `ValueError` when the reply does not fit its request: another number of statuses, not
         one value for each retrieve that succeeded, or a value that is not the one written.
         """
-        batch: Batch = remembered
         statuses: bytes = reply.statuses
         all_ok = statuses == batch.all_ok
         if not all_ok and len(statuses) != batch.count:

@@ -1,8 +1,7 @@
 """How the calls of a measured channel are recorded, for `grpc` and for `grpc.aio`.
 
-`Recording` has the settings. `StreamRecords` matches the replies of a stream with its requests. A
-`StreamReader` reads operations, statuses and station times from its messages. `RecordingChannel`
-and the classes below it are what the channels for `grpc` and `grpc.aio` share.
+`Recording` has the settings. `StreamRecords` matches the replies of a stream with its requests.
+`RecordingChannel` and the classes below it are what the channels for `grpc` and `grpc.aio` share.
 """
 
 import math
@@ -15,6 +14,7 @@ from typing import Any, ClassVar, Protocol, Self
 import grpc
 
 from kvstore.client.errors import StreamBroken
+from kvstore.client.messages import PIPELINE, Batch, PipelineReader
 from kvstore.measure.recorder import Recorder
 from kvstore.measure.run import Run
 from kvstore.protocol import (
@@ -48,29 +48,6 @@ class Route(Protocol):
         """Free the connection of a call that has ended."""
 
 
-class StreamReader:
-    """Reads what a record needs from the messages of one streaming method.
-
-    This class knows nothing of the method. A service whose messages carry several operations,
-    statuses or station times has a subclass. The methods return plain tuples, because they run
-    many thousand times per second.
-    """
-
-    def sent(self, request: Any) -> tuple[float, int, int | None, Any]:
-        """Return a request's due time, its number of operations, its kind, and data for `replied`.
-
-        The kind is a number, or None for the kind of the method.
-        """
-        return NOT_DUE, 1, None, None
-
-    def replied(self, remembered: Any, reply: Any) -> tuple[int, int, StationTimes]:
-        """Return a reply's status, how many of its operations were OK, and its station times.
-
-        Raises `ValueError` when the reply does not answer its request.
-        """
-        return OK, 1, UNKNOWN_STATIONS
-
-
 @dataclass(frozen=True, kw_only=True)
 class Recording:
     """How the calls of a measured channel are made and recorded."""
@@ -89,11 +66,9 @@ class Recording:
     """Chooses among several connections; None where there is one."""
     on_ok: Mapping[str, Callable[[Any], object]] = field(default_factory=dict)
     """By full method name: a function of the request of each unary call that ended as OK."""
-    readers: Mapping[str, StreamReader] = field(default_factory=dict)
-    """By full method name: the reader of a stream's messages."""
-    whole_streams: bool = False
-    """Whether a bidirectional stream is one call with one record. It has to be where a request has
-    no reply of its own. Otherwise each request has a record, with its reply."""
+    pipeline: PipelineReader | None = None
+    """Reads the messages of `Pipeline`, so that each of its requests has a record with its reply.
+    Without it, as on any other stream, the whole call has one record."""
 
     def metadata_of(self, sent_s: float) -> tuple[tuple[str, str], ...] | None:
         """Return what a call that sets no metadata is sent with."""
@@ -107,23 +82,18 @@ class Recording:
 
 
 class StreamRecords:
-    """The requests of one stream that have no reply yet, for `grpc` and for `grpc.aio`."""
+    """The requests of one `Pipeline` that have no reply yet, for `grpc` and for `grpc.aio`."""
 
     def __init__(
-        self, recording: Recording, method: str, connection: int, sending: Callable[[int], float]
+        self, recording: Recording, connection: int, sending: Callable[[int], float]
     ) -> None:
+        assert recording.pipeline is not None
         self._recorder = recording.recorder
         self._sending = sending
-        self._reader = recording.readers.get(method) or StreamReader()
-        self._kind = recording.kind(method)
+        self._reader = recording.pipeline
         self._connection = connection
-        self._waiting: dict[int, tuple[float, float, int, int, Any, int]] = {}
-        """By id or number: due time, sending time, operations, kind, the data of the reader, and
-        the bytes of the request."""
-        self._count = 0
-        self._requests_have_ids: bool | None = None
-        self._by_id: bool | None = None
-        """Whether both sides have ids; None before the first reply."""
+        self._waiting: dict[int, tuple[float, Batch, int]] = {}
+        """By id: sending time, operations, and the bytes of the request."""
         self._lock = threading.Lock()
         self._ended = False
         self.unanswered = 0
@@ -136,53 +106,26 @@ class StreamRecords:
 
     def sent(self, message: Any, request_bytes: int) -> None:
         """Count a request as sent now. Raises `ValueError` for an id that is in use."""
-        due_s, operations, kind, remembered = self._reader.sent(message)
-        if self._requests_have_ids is None:
-            self._requests_have_ids = _has_id(message)
+        batch = self._reader.sent(message)
         with self._lock:
-            self._count += 1
-            number = message.id if self._requests_have_ids else self._count
+            number = message.id
             if number in self._waiting:
                 raise ValueError(
                     f"a request with id {number} has no reply yet: give each request its own id"
                 )
-            self._waiting[number] = (
-                due_s,
-                self._sending(operations),
-                operations,
-                self._kind if kind is None else kind,
-                remembered,
-                request_bytes,
-            )
+            self._waiting[number] = self._sending(batch.count), batch, request_bytes
         if self._ended:
             self.end()
 
     def replied(self, message: Any, reply_bytes: int) -> None:
         """Record the request that this reply answers. Raises `ValueError` when there is none."""
-        if self._by_id is None:
-            self._by_id = bool(self._requests_have_ids) and _has_id(message)
         with self._lock:
-            number = message.id if self._by_id else next(iter(self._waiting), 0)
-            found = self._waiting.get(number)
-            if found is None:
-                raise ValueError(f"the reply with id {number} answers no open request")
-            due_s, sent_s, operations, kind, remembered, request_bytes = found
-            status, ok_operations, stations = self._reader.replied(remembered, message)
-            del self._waiting[number]
-        recorder = self._recorder
-        recorder.record(
-            due_s,
-            sent_s,
-            recorder.now_s(),
-            kind,
-            status,
-            request_bytes,
-            reply_bytes,
-            stations,
-            operations,
-            ok_operations,
-            self._connection,
-        )
+            request = self._waiting.get(message.id)
+            if request is None:
+                raise ValueError(f"the reply with id {message.id} answers no open request")
+            status, ok_operations, stations = self._reader.replied(request[1], message)
+            del self._waiting[message.id]
+        self._record(request, status, reply_bytes, stations, ok_operations)
 
     def end(self) -> None:
         """Record each request without a reply as NO_ANSWER: the server may have executed it."""
@@ -190,27 +133,37 @@ class StreamRecords:
             self._ended = True
             waiting, self._waiting = self._waiting, {}
             self.unanswered += len(waiting)
-        recorder = self._recorder
-        for due_s, sent_s, operations, kind, _, request_bytes in waiting.values():
-            recorder.record(
-                due_s,
-                sent_s,
-                recorder.now_s(),
-                kind,
-                NO_ANSWER,
-                request_bytes,
-                0,
-                UNKNOWN_STATIONS,
-                operations,
-                0,
-                self._connection,
-            )
+        for request in waiting.values():
+            self._record(request, NO_ANSWER, 0, UNKNOWN_STATIONS, 0)
+
+    def _record(
+        self,
+        request: tuple[float, Batch, int],
+        status: int,
+        reply_bytes: int,
+        stations: StationTimes,
+        ok_operations: int,
+    ) -> None:
+        sent_s, batch, request_bytes = request
+        self._recorder.record(
+            batch.due_s,
+            sent_s,
+            self._recorder.now_s(),
+            batch.kind,
+            status,
+            request_bytes,
+            reply_bytes,
+            stations,
+            batch.count,
+            ok_operations,
+            self._connection,
+        )
 
     def oldest_waits_s(self) -> float:
         """Return how long the oldest request without a reply has waited; NaN if there is none."""
         with self._lock:
             oldest = next(iter(self._waiting.values()), None)
-        return math.nan if oldest is None else self._recorder.now_s() - oldest[1]
+        return math.nan if oldest is None else self._recorder.now_s() - oldest[0]
 
     def broken(self, why: str, code: grpc.StatusCode = grpc.StatusCode.UNKNOWN) -> StreamBroken:
         """Record the end of a stream that ended too early, and return its error."""
@@ -222,11 +175,6 @@ class StreamRecords:
             else ""
         )
         return StreamBroken(f"the stream broke ({why}){lost}", code)
-
-
-def _has_id(message: Any) -> bool:
-    fields = getattr(getattr(message, "DESCRIPTOR", None), "fields_by_name", {})
-    return "id" in fields
 
 
 # What the measured channels for `grpc` and for `grpc.aio` share.
@@ -246,7 +194,7 @@ class RecordingChannel:
     unary: ClassVar[Callable[..., Any]]
     """Makes a method with one request and one reply, from channel, name and codecs."""
     stream: ClassVar[Callable[..., Any]]
-    """Makes a bidirectional method with a record for each request."""
+    """Makes the method `Pipeline`, with a record for each request."""
     whole: ClassVar[Callable[..., Any]]
     """Makes a method of any other shape, of which each call has one record: see `WholeCall`."""
     run: Callable[[], Run]
@@ -281,12 +229,11 @@ class RecordingChannel:
     ) -> Any:
         """A method with many requests, or replies, or both.
 
-        A call has one record, from sending to the last reply. On a bidirectional stream each
-        request has one, unless `Recording.whole_streams`.
+        A call has one record, from sending to the last reply. On `Pipeline` each request has one.
         """
         codecs = request_serializer, response_deserializer
-        if shape == "stream_stream" and not self.recording.whole_streams:
-            return self.stream(self, method, *codecs)
+        if method == PIPELINE and self.recording.pipeline is not None:
+            return self.stream(self, *codecs)
         return self.whole(shape, self, method, *codecs)
 
     unary_stream = partialmethod(_with_streams, "unary_stream")
@@ -361,13 +308,10 @@ class UnaryMethod(Due):
 
 
 class StreamMethod:
-    """A bidirectional method with a record for each request."""
+    """The method `Pipeline`, with a record for each request."""
 
-    def __init__(
-        self, channel: RecordingChannel, method: str, serialize: Codec, parse: Codec
-    ) -> None:
+    def __init__(self, channel: RecordingChannel, serialize: Codec, parse: Codec) -> None:
         self._channel = channel
-        self._name = method
         self._serialize = serialize or unchanged
         self._parse = parse or unchanged
 

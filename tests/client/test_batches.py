@@ -87,7 +87,7 @@ def test_the_right_reply_passes_and_a_wrong_one_is_named(says, statuses, values)
     """The stream then breaks, and the request is recorded as NO_ANSWER."""
     reader = PipelineReader()
     reader.unsent[1] = READS
-    remembered = reader.sent(READS.message(1))[3]
+    remembered = reader.sent(READS.message(1))
     reply = pb.PipelineResponse(id=1, statuses=bytes(statuses), values=values)
 
     assert remembered is READS

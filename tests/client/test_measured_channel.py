@@ -452,7 +452,7 @@ def test_any_service_is_measured_under_the_names_of_its_methods(aio, quick_serve
         await watch.read() if aio else next(watch)
         watch.cancel()
         reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
-        await replies(reflection.ServerReflectionInfo(iter([LIST, LIST])))  # matched in order
+        await replies(reflection.ServerReflectionInfo(iter([LIST, LIST])))
 
     run, _ = measured(quick_server, work, aio)
     calls = run.calls.set_index("operation")
@@ -461,13 +461,11 @@ def test_any_service_is_measured_under_the_names_of_its_methods(aio, quick_serve
     assert "OK" == calls.loc["check", "status"]
     assert "CANCELLED" == calls.loc["watch", "status"]
     assert 2 == calls.loc["watch", "reply_bytes"]  # one reply: SERVING
-    infos = calls.loc["serverreflectioninfo"]
-    assert ["OK", "OK"] == infos["status"].tolist()
-    assert [LIST.ByteSize()] * 2 == infos["request_bytes"].tolist()
-    assert 1 == infos["reply_bytes"].nunique()
-    assert infos["reply_bytes"].min() > 20
+    info = calls.loc["serverreflectioninfo"]
+    assert ("OK", 2 * LIST.ByteSize()) == (info["status"], info["request_bytes"])
+    assert info["reply_bytes"] > 40
     assert calls["disk_s"].isna().all()
-    assert {"check": 1 / 3, "serverreflectioninfo": 2 / 3} == pytest.approx(run.mix())
+    assert {"check": 1 / 2, "serverreflectioninfo": 1 / 2} == pytest.approx(run.mix())
 
 
 class EchoesMetadata(grpc.GenericRpcHandler):
@@ -510,11 +508,10 @@ def test_metadata_goes_along_with_every_shape_of_call(own, aio):
     size = len(expected)
 
     assert [expected, [expected] * 2, expected * 2, [expected] * 2] == found
-    assert {"OK": 5} == run.outcomes()
+    assert {"OK": 4} == run.outcomes()
     sizes = run.calls[["operation", "request_bytes", "reply_bytes"]].to_numpy().tolist()
     assert [
-        ["streamstream", 1, size],
-        ["streamstream", 2, size],
+        ["streamstream", 3, 2 * size],
         ["streamunary", 3, 2 * size],
         ["unarystream", 2, 2 * size],
         ["unaryunary", 2, size],
