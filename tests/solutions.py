@@ -59,10 +59,7 @@ def bound_by(statement: ast.Import | ast.ImportFrom | ast.Assign) -> set[str]:
 
 
 def solved(path: Path, folder: Path) -> Path:
-    """Write a copy of the lesson in which the course's versions stand in place of the stubs.
-
-    An exercise whose code is not kept gets its reference.
-    """
+    """Write a copy of the lesson in which the course's versions stand in place of the stubs."""
     notebook = json.loads(path.read_text("utf-8"))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     sources = {cell["id"]: "".join(cell["source"]) for cell in code}
@@ -86,13 +83,11 @@ def with_solutions(source: str, exercises: Mapping[str, str]) -> str:
         name = stub[1]
         if "NOT_ATTEMPTED" not in stub[0] and name not in exercises:
             return stub[0]
-        kept = find(exercises[name]).kept if name in exercises else None
-        places = [each for each in course_versions() if each.endswith(f".{name}")]
-        if kept in course_versions() or (places and name not in exercises):
-            setup, definition = course_versions()[kept or places[0]]
-        else:  # its code is not kept
-            setups.append("from kvstore.course.exercises import find")
-            return f'{name} = find("{exercises[name]}").reference\n\n\n'
+        if name in exercises:
+            place = find(exercises[name]).kept
+        else:
+            place = next(each for each in course_versions() if each.endswith(f".{name}"))
+        setup, definition = course_versions()[place]
         setups.append(setup)
         return f"{definition}\n\n\n"
 

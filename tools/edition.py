@@ -1,10 +1,11 @@
 """Write the edition for students or for teachers: `python3 course.py build student|teacher`.
 
 Both come from this checkout. Students get the course without the notes for teachers, without
-solutions and without outputs: `solution` says that the teacher has them. The judges need the right
-answers, so these are in the package in packed form: no reading or searching shows them by accident,
-but they are no secret for a student who unpacks them. Teachers get everything, and in `reference/`
-each lesson with its outputs, its solutions and its notes.
+solutions and without outputs: `solution` says that the teacher has them. The judges and the answers
+of quizzes are in the package in packed form: no reading or searching shows them by accident, but
+they are no secret for a student who unpacks them. Nor are the course's versions in `my_code/`, from
+which a later lesson runs where an exercise was left out. Teachers get everything, and in
+`reference/` each lesson with its outputs, its solutions and its notes.
 """
 
 import base64
@@ -57,6 +58,9 @@ def student(out: Path) -> Path:
     for file in sorted(each for pattern in SEALED for each in out.glob(pattern)):
         packed = base64.b85encode(zlib.compress(file.read_bytes(), 9)).decode("ascii")
         file.write_text(_SEAL.format(packed=packed), "utf-8")
+    solutions = out / "kvstore" / "course" / "exercises" / "solutions.py"
+    text = solutions.read_text("utf-8").replace("SHOWN: Final = True", "SHOWN: Final = False")
+    solutions.write_text(text, "utf-8")
     for page in (out / "README.md", out / "docs" / "commands.md"):
         text = page.read_text("utf-8").replace("\npython3 course.py test\n", f"\n{TRIED_BY}\n")
         page.write_text(NEEDS_TESTS.sub("", text), "utf-8")

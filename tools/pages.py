@@ -134,7 +134,7 @@ def add_solutions(notebook: NotebookNode) -> None:
         for exercise_id in checked_in(cell):
             try:
                 text = solution_text(exercise_id)
-            except TypeError:
+            except solutions.NoSolutions:
                 continue
             folded = f"<details>\n<summary>One way to solve {exercise_id}</summary>\n\n"
             folded += f"{fenced(text)}\n\n</details>"

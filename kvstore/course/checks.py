@@ -14,14 +14,11 @@ FROM_FILE: Final = object()
 def check(exercise_id: str, answer: Any = FROM_FILE) -> Verdict:
     """Judge the answer, show the verdict and store it; raise no error of the answer.
 
-    `answer` is the learner's function or value. A right one is kept in its file of `my_code/`.
-    Without an answer, what the file holds is judged. Raise LookupError for an unknown id, TypeError
-    if there is no answer and the exercise has no file.
+    `answer` is the learner's function or class. A right one is kept in its file of `my_code/`.
+    Without an answer, what the file holds is judged. Raise LookupError for an unknown id.
     """
     place = find(exercise_id).kept
     if answer is FROM_FILE:
-        if not place:
-            raise TypeError(f'give your answer, too: check("{exercise_id}", your_function)')
         try:
             answer = my_code.part(place)
         except my_code.CannotKeep as error:
@@ -30,7 +27,7 @@ def check(exercise_id: str, answer: Any = FROM_FILE) -> Verdict:
             return verdict
     my_code.by_value()
     verdict = dataclasses.replace(judging.judge(exercise_id, answer), exercise_id=exercise_id)
-    if verdict.passed and place:
+    if verdict.passed:
         verdict = dataclasses.replace(verdict, message=f"{verdict.message} {_kept(place, answer)}")
     progress.record_answer(exercise_id, verdict.outcome, verdict.message)
     verdict._show()
@@ -77,8 +74,8 @@ def solution(exercise_id: str) -> None:
     exercise = find(exercise_id)
     try:
         text = solutions.text_of(exercise)
-    except TypeError:  # see tools/edition.py
-        rendering.show({"text/plain": "This edition has no solutions: your teacher has them."})
+    except solutions.NoSolutions as none:
+        rendering.show({"text/plain": str(none)})
         return
     progress.note_solution_seen(exercise_id)
     rendering.show(

@@ -11,6 +11,7 @@ writes theirs. Nothing that a learner wrote is lost: the earlier versions of eac
 import ast
 import builtins
 import dis
+import functools
 import importlib
 import inspect
 import linecache
@@ -76,6 +77,22 @@ def starters() -> dict[str, str]:
         text = (resources.files(GENERATED) / name).read_text("utf-8")
         texts[name] = text.replace(f"from {GENERATED} import", f"from {PACKAGE} import")
     return texts
+
+
+@functools.cache
+def _course_module(name: str) -> types.ModuleType:
+    """Return a module of the folder as a learner gets it, with the course's generated code."""
+    file = resources.files("kvstore.course.starter") / PACKAGE / f"{name}.py"
+    text = file.read_text("utf-8").replace(f"from {PACKAGE}", f"from {GENERATED}")
+    module = types.ModuleType(f"kvstore.course.starter.{PACKAGE}.{name}")
+    exec(compile(text, str(file), "exec"), vars(module))
+    return module
+
+
+def course_version(place: str) -> Any:
+    """Return a function or class in the course's version, such as that of `clients.bounded`."""
+    module_name, _, name = place.partition(".")
+    return getattr(_course_module(module_name), name)
 
 
 ABSENT: Final = """

@@ -15,18 +15,22 @@ import grpc
 import numpy as np
 from verdicts import edited, known, mistake, mistakes, right
 
-from kvstore.course.exercises.client_trials import method_of
-from kvstore.course.lessons.lesson_03.exercises_store import Store
-from kvstore.course.lessons.lesson_06.exercises import own_connections
-from kvstore.course.lessons.lesson_07.exercises_server import Front
-from kvstore.course.lessons.lesson_10.exercises import retry_config
-from kvstore.course.lessons.lesson_12.exercises import owner, position, spread
-from kvstore.course.lessons.lesson_13.exercises import least_outstanding
-from kvstore.course.lessons.lesson_14.exercises import create_if_absent
-from kvstore.course.lessons.lesson_16.exercises import p99_at
+from kvstore.course.my_code import course_version
 from kvstore.v1 import etcd_pb2
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import add_KeyValueServiceServicer_to_server
+
+Front = course_version("front.Front")
+Store = course_version("store.Store")
+create_if_absent = course_version("cluster.create_if_absent")
+least_outstanding = course_version("balance.least_outstanding")
+method_of = course_version("clients.method_of")
+own_connections = course_version("clients.own_connections")
+owner = course_version("balance.owner")
+p99_at = course_version("laws.p99_at")
+position = course_version("balance.position")
+retry_config = course_version("limits.retry_config")
+spread = course_version("balance.spread")
 
 # 00
 
@@ -40,22 +44,25 @@ def from_a_pool_of_one(stub, items):
         return [reply.value for reply in pool.map(stub.Retrieve, retrieves)]
 
 
+VALUE = "stub.Retrieve(pb.RetrieveRequest(key=key)).value"
 mistakes(
     "00.first_client",
     {
-        "values that you sent": ("return values", "return [value for _, value in items]"),
+        "values that you sent": (
+            "    return [",
+            f"    _ = [{VALUE} for key, _ in items]\n    return [",
+            f"return [{VALUE} for key, _ in items]",
+            "return [value for _, value in items]",
+        ),
         "in another order": (
-            "value=value))\n    values = []\n    for key, _ in items:\n",
-            "value=value))\n",
             "    for key, value in items:",
             "    values = []\n    for key, value in items:",
+            f"    return [{VALUE} for key, _ in items]",
+            f"        values.append({VALUE})\n    return values",
         ),
-        "0 Retrieves": (
-            "stub.Retrieve(RetrieveRequest(key=key))",
-            "pb.RetrieveResponse(value=dict(items)[key])",
-        ),
+        "0 Retrieves": (VALUE, "dict(items)[key]"),
         "before the call ahead of them had ended": ("stub.Create(", "stub.Create.future("),
-        "You return the replies": ("append(reply.value)", "append(reply)"),
+        "You return the replies": (VALUE, VALUE.removesuffix(".value")),
     },
 )
 
@@ -181,15 +188,6 @@ def waits_for_calls(stub, requests):
     for call in calls:
         call.exception()
     return list(codes)
-
-
-@right("02.latency_of_kth")
-def latency_of_a_queue_walked_through(k, sent_per_s, answered_per_s):
-    free_s = 0.0
-    for call in range(k):
-        sent_s = call / sent_per_s
-        free_s = max(free_s, sent_s) + 1 / answered_per_s
-    return free_s - sent_s
 
 
 right("02.seconds_until_full")(
@@ -336,14 +334,14 @@ mistake("03.store", "change nothing else", ABSENT + SET, SET)
 
 # 04
 
-LOCKS = "defaultdict(threading.Lock)"
+LOCKS = "{key: threading.Lock() for key in values}"
 LOCK = "with self.locks[request.key]:"
 DISK_READ = "        self.disk.read(request.key)\n"
 DISK_WRITE = "            self.disk.write(request.key)\n"
-IN_RETRIEVE = '"""Read the disk without any lock."""\n'
-IN_UPDATE = '"""Hold the key\'s lock until the disk has the new value."""\n'
-REPLY = "RetrieveResponse(value=self.values[request.key])"
-UPDATED = "        return UpdateResponse()"
+IN_RETRIEVE = "def Retrieve(self, request, context):\n"
+IN_UPDATE = "def Update(self, request, context):\n"
+REPLY = "pb.RetrieveResponse(value=self.values[request.key])"
+UPDATED = "        return pb.UpdateResponse()"
 POOL = "ThreadPoolExecutor(threads)"
 TAKEN = "self.locks[request.key].acquire("
 GIVEN = "self.locks[request.key].release()\n"
@@ -380,7 +378,13 @@ if request.key not in self.locks:
             UPDATED,
             f"        {GIVEN}{UPDATED}",
         ),
-        "Is its lock still held?": (IN_UPDATE, f"{TAKEN})\n", LOCK, f"{GIVEN}        {LOCK}"),
+        "Is its lock still held?": (
+            IN_UPDATE,
+            f"{IN_UPDATE}        lock = self.locks.setdefault(request.key, threading.Lock())\n"
+            "        lock.acquire()\n",
+            LOCK,
+            f"lock.release()\n        {LOCK}",
+        ),
         "before the lock is released": (DISK_WRITE, f"{DISK_WRITE}        {LOCK}\n"),
         "on the disk at the same time": (
             LOCK,
@@ -390,10 +394,11 @@ if request.key not in self.locks:
         ),
         "Retrieve of an unknown key must end": (
             IN_RETRIEVE,
-            f"{DISK_READ.lstrip()}        return {REPLY.replace('[', '.get(').replace(']', ')')}\n",
+            f"{IN_RETRIEVE}{DISK_READ}"
+            f"        return {REPLY.replace('[', '.get(').replace(']', ')')}\n",
         ),
         "must call `disk.read(key)` once": (DISK_READ, ""),
-        "must not use the disk": (DISK_READ, "", IN_RETRIEVE, DISK_READ.lstrip()),
+        "must not use the disk": (DISK_READ, "", IN_RETRIEVE, f"{IN_RETRIEVE}{DISK_READ}"),
         "something else than its reply message": (REPLY, "self.values[request.key]"),
         "let the error out": (
             DISK_WRITE,
@@ -401,21 +406,21 @@ if request.key not in self.locks:
             try:
     {DISK_WRITE}\
             except OSError:
-                return UpdateResponse()
+                return pb.UpdateResponse()
 """,
         ),
         f"`{POOL}`": (POOL, "ThreadPoolExecutor(64)"),
         "must return two things": ("return server, port", "return port"),
         "no server answers": ("    server.start()\n", ""),
         "does not know the method": (
-            "    add_KeyValueServiceServicer_to_server(Store(disk, values), server)\n",
+            "    add_KeyValueServiceServicer_to_server(KeyLocks(disk, values), server)\n",
             "",
         ),
         "let them wait for a thread": (POOL, f"{POOL}, maximum_concurrent_rpcs=threads"),
     },
 )
 
-READ_VERSION = "reply = stub.Retrieve(RetrieveRequest(key=key_of(counter, version)))"
+READ_VERSION = "reply = stub.Retrieve(pb.RetrieveRequest(key=key_of(counter, version)))"
 EXISTS = "if error.code() is not grpc.StatusCode.ALREADY_EXISTS:\n                raise"
 mistakes(
     "04.add_one",
@@ -433,7 +438,7 @@ mistakes(
             "return version",
             "return version + 1",
         ),
-        "read that first": (READ_VERSION, "", "int(reply.value) + amount", "version + 1"),
+        "read that first": (READ_VERSION, "", "int(reply.value) + 1", "version + 1"),
         "return the version that it created": (
             "    while True:",
             "    first = version\n    while True:",
@@ -443,7 +448,7 @@ mistakes(
         "Update overwrites": (
             "        version += 1\n",
             "",
-            "stub.Create(CreateRequest",
+            "stub.Create(pb.CreateRequest",
             "stub.Update(pb.UpdateRequest",
         ),
         "et every other error leave the function": (EXISTS, "pass"),
@@ -673,7 +678,7 @@ if request.key not in self.cached:
         "must return two things": ("return server, port", "return port"),
         "no server answers": ("    await server.start()\n", ""),
         "does not know the method": (
-            "    add_KeyValueServiceServicer_to_server(Front(stub), server)\n",
+            "    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(Front(stub), server)\n",
             "",
         ),
         "only such a server runs coroutines": (
@@ -728,7 +733,7 @@ GROUP = """\
     return [task.result() for task in tasks]"""
 GATHER = "    return list(await asyncio.gather(*map(one, keys)))"
 ONE = "    async def one(key):"
-RETRIEVE = "            reply = await stub.Retrieve(RetrieveRequest(key=key))"
+RETRIEVE = "            return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value"
 
 
 def asks(said, *lines):
@@ -737,7 +742,9 @@ def asks(said, *lines):
 
 
 asks("the blocking client again", "return [await one(key) for key in keys]")
-asks("each has to be awaited", "return [stub.Retrieve(RetrieveRequest(key=key)) for key in keys]")
+asks(
+    "each has to be awaited", "return [stub.Retrieve(pb.RetrieveRequest(key=key)) for key in keys]"
+)
 asks(
     "in the order in which the replies came",
     "return [await each for each in asyncio.as_completed([one(key) for key in keys])]",
@@ -761,8 +768,8 @@ mistakes(
         "NOT_FOUND": ("return None", "raise", GROUP, GATHER),
         "the list has an exception": ("return None", "return error"),
         "as if all were well": ("            raise\n", "            return None\n"),
-        "the value of b'empty' must be b''": ("return value", "return value or None"),
-        "return its `value`": ("reply.value", "reply"),
+        "the value of b'empty' must be b''": (RETRIEVE, f"{RETRIEVE} or None"),
+        "return its `value`": (RETRIEVE, RETRIEVE.removesuffix(".value")),
         "never more than 2 of 6": (
             ONE,
             f"    places = asyncio.Semaphore(2)\n\n{ONE}",
@@ -1124,7 +1131,7 @@ mistakes(
         "those that have ended do not count": (
             "    free_s, report",
             "    counts = [0] * servers\n    free_s, report",
-            "[math.ceil(max(0.0, each_s - at_s) / service_s) for each_s in free_s]",
+            "[math.ceil(max(0, each_s - at_s) / service_s) for each_s in free_s]",
             "list(counts)",
             CHOOSE,
             f"{CHOOSE}\n        counts[server] += 1",
@@ -1168,21 +1175,21 @@ mistakes(
     "14.create_if_absent",
     {
         "has version 0": ("Compare.EQUAL", "Compare.GREATER"),
-        "not False": ("bool(reply.succeeded)", "True"),
-        "not True": ("bool(reply.succeeded)", "reply"),
+        "not False": (".succeeded", ".succeeded or True"),
+        "not True": (".succeeded", ""),
     },
 )
 
 # 15
 
-right("15.client")(edited("15.client", "ATTEMPTS = 5", "ATTEMPTS = 6"))
+right("15.client")(edited("15.client", "attempt == 4", "attempt == 5"))
 OK = "call.code() is grpc.StatusCode.OK"
-PATIENCE = ("timeout=patience_s", "timeout=timeout_s")
+PATIENCE = (" * 2**attempt", "")
 TWO = "grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED"
 mistakes(
     "15.client",
     {
-        "waited until it went on": ("timeout=patience_s", "timeout=None"),
+        "waited until it went on": ("timeout=timeout_s * 2**attempt", "timeout=None"),
         "open at once": (LIMIT, "Semaphore(40)"),
         "ended with DEADLINE_EXCEEDED": (*PATIENCE, OK, "True"),
         "and never to the other": (*PATIENCE, "number + 1", "number + 2"),
@@ -1191,14 +1198,14 @@ mistakes(
             OK,
             "call.code() is not grpc.StatusCode.DEADLINE_EXCEEDED",
         ),
-        "a storm": (*PATIENCE, "ATTEMPTS = 5", "ATTEMPTS = 10"),
+        "a storm": (*PATIENCE, "attempt == 4", "attempt == 9"),
         "requests were lost": PATIENCE,
         "Whatever is not OK has failed": (OK, f"call.code() not in ({TWO})"),
         "give it up after": (
-            "attempt == ATTEMPTS",
+            "attempt == 4",
             "False",
-            "2 ** (attempt - 1)",
-            "2 ** min(attempt - 1, 6)",
+            "2**attempt",
+            "2 ** min(attempt, 6)",
         ),
     },
 )

@@ -17,6 +17,7 @@ from kvstore.course.lessons.lesson_15 import questions as facts
 from kvstore.course.lessons.lesson_15.judge import Refused
 from kvstore.course.lessons.lesson_15.judge.__main__ import LATE_S
 from kvstore.course.lessons.lesson_15.judge.sitting import FAST, MEASURE_S
+from kvstore.course.my_code import course_version
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from tools import capstone_trial
@@ -53,7 +54,7 @@ def test_a_whole_sitting_in_which_a_server_goes_away(fast):
         service.buy("split the lock", "compress")
         assert service.run(NOT_ATTEMPTED) is None
         assert service.run(lambda addresses, operations, in_flight: NOT_ATTEMPTED) is None
-        client = partial(capstone.patient, timeout_s=2.0)
+        client = partial(course_version("clients.patient"), timeout_s=2.0)
         assert service.run(client) is None  # its score would be final
         service.predict(result=150.0)
         score = service.run(client)

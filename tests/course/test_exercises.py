@@ -28,14 +28,8 @@ class Case(NamedTuple):
     said: str = ""
 
 
-def pasted(exercise):
-    """The answer that `solution` shows, run in an empty notebook."""
-    called = callable(exercise.reference)
-    return verdicts.edited(exercise.id) if called else exercise.reference
-
-
 CASES = {
-    "solution": [Case(name, pasted(each), "passed") for name, each in EVERY.items()],
+    "solution": [Case(name, verdicts.edited(name), "passed") for name in EVERY],
     "known wrong": [
         Case(name, wrong.answer, "not yet", wrong.expected)
         for name in EVERY
@@ -90,9 +84,8 @@ def test_an_answer_gets_its_verdict(case, verdict_on):
 @each_exercise
 def test_a_stub_is_not_attempted(name):
     assert judged(EVERY[name], NOT_ATTEMPTED).outcome == "not attempted"
-    if callable(EVERY[name].reference):
-        stub = lambda *arguments, **named: NOT_ATTEMPTED  # noqa: E731
-        assert judged(EVERY[name], stub).outcome == "not attempted"
+    stub = lambda *arguments, **named: NOT_ATTEMPTED  # noqa: E731
+    assert judged(EVERY[name], stub).outcome == "not attempted"
 
 
 @each_exercise

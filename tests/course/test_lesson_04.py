@@ -83,4 +83,4 @@ def test_the_solution_shows_the_class_that_the_function_starts(capsys):
     solution("04.server")
     shown = capsys.readouterr().out
 
-    assert shown.index("class Store") < shown.index("with self.locks") < shown.index("def serve")
+    assert shown.index("class KeyLocks") < shown.index("with self.locks") < shown.index("def serve")

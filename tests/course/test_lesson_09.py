@@ -8,11 +8,10 @@ import pytest
 
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_09 import exercises_server as lesson_09_server
-from kvstore.course.lessons.lesson_09 import figures
+from kvstore.course.my_code import course_version
 from kvstore.course.questions import registered
 from kvstore.measure import Sample, ServerReport
 from kvstore.measure.recorder import Recorder
-from kvstore.model import Prediction
 from kvstore.protocol import StationTimes
 
 # 09.shed -----------------------------------------------------------------------------------
@@ -21,7 +20,7 @@ from kvstore.protocol import StationTimes
 def test_a_class_that_is_still_to_be_written_is_not_attempted():
     from kvstore.course import NOT_ATTEMPTED
 
-    class Unwritten(lesson_09_server.Shed):
+    class Unwritten(course_version("limits.Shed")):
         def intercept_service(self, continuation, details):
             return NOT_ATTEMPTED
 
@@ -79,14 +78,3 @@ def test_the_models_are_computed_from_the_settings():
     assert free.measured(open_loop(late=0.5)) == pytest.approx(15.0)
     # 10/s of 20/s are served, and with S = T nothing may wait.
     assert free.model(open_loop()).value == 0.0
-
-
-def test_each_offered_rate_stands_beside_its_prediction():
-    table = figures.goodput_by_offered_table(
-        {"a": [made_runs.paced(60, per_s=20.0)]},
-        {"a": lambda per_s: Prediction(per_s / 2, "calls/s", "")},
-    )
-
-    assert (20.0, 10.0) == tuple(table.loc["a", ["offered (calls/s)", "predicted (calls/s)"]])
-    assert pytest.approx(40 / 3, rel=1e-3) == table.loc["a", "in time (calls/s)"]
-    assert (20, 0, 20) == tuple(table.iloc[0, -3:])

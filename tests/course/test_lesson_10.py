@@ -10,6 +10,7 @@ import pytest
 from kvstore.client import load, measured_channel, strategies, workload
 from kvstore.course.lessons.lesson_10 import exercises as lesson_10
 from kvstore.course.lessons.lesson_10 import questions as lesson_10_questions
+from kvstore.course.my_code import course_version
 from kvstore.course.questions import registered
 from kvstore.measure import ServerReport
 from kvstore.measure.recorder import Recorder
@@ -30,7 +31,7 @@ def attempts_seen(config, status="UNAVAILABLE", calls=1):
 
 def test_grpc_caps_the_attempts_at_five_and_ignores_a_hedging_policy():
     """If this grpcio hedges one day, the lesson need not hedge by hand."""
-    nine = lesson_10.retry_config(9, 0.01, 100, 0.1)
+    nine = course_version("limits.retry_config")(9, 0.01, 100, 0.1)
     policy = {"maxAttempts": 3, "hedgingDelay": "0.01s", "nonFatalStatusCodes": ["UNAVAILABLE"]}
     hedged = {"methodConfig": [{"name": [{}], "hedgingPolicy": policy}]}
 
@@ -41,7 +42,7 @@ def test_grpc_caps_the_attempts_at_five_and_ignores_a_hedging_policy():
 def test_a_run_and_a_measured_channel_take_a_service_config():
     """The front answers UNAVAILABLE; its count has all attempts, the records have the calls."""
     creates = workload.Workload(mix={"create": 1}, value_bytes_mean=8)
-    config = lesson_10.retry_config(3, 0.005, 1000, 0.1)
+    config = course_version("limits.retry_config")(3, 0.005, 1000, 0.1)
     with serving(use_asyncio=True, back_end="127.0.0.1:1") as front:
         run = load.run(strategies.futures, front, creates, calls=6, service_config=config)
         tasks = load.run(

@@ -4,7 +4,8 @@ import grpc
 import pytest
 
 from kvstore.course.experiments import several_servers
-from kvstore.course.lessons.lesson_12 import exercises, questions
+from kvstore.course.lessons.lesson_12 import questions
+from kvstore.course.my_code import course_version
 from kvstore.server import serving_sharded
 
 
@@ -16,7 +17,7 @@ def test_a_channel_is_pinned_to_one_server_until_its_policy_is_another():
         addresses = [server.address for server in both.servers]
         with grpc.insecure_channel("ipv4:" + ",".join(addresses)) as channel:
             one = several_servers.spread_over(both.servers, channel, in_flight=8, duration_s=0.3)
-        with exercises.spread(addresses) as channel:
+        with course_version("balance.spread")(addresses) as channel:
             turns = several_servers.spread_over(both.servers, channel, in_flight=8, duration_s=0.3)
 
     assert max(one.answered) == sum(one.answered)

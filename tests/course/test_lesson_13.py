@@ -8,7 +8,8 @@ import pytest
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import bounded
-from kvstore.course.lessons.lesson_13 import exercises, questions
+from kvstore.course.lessons.lesson_13 import questions
+from kvstore.course.my_code import course_version
 from kvstore.server import serving_replicas
 
 FAST = {"use_asyncio": True, "locking": "global", "read_delay_s": 0.010}
@@ -36,9 +37,8 @@ def test_in_turn_the_slowest_server_decides_and_by_open_calls_it_does_not():
         in_turn = load.run(
             bounded, both, READS, choose=lambda _: next(turn) % 2, in_flight=10, duration_s=1.0
         )
-        least = load.run(
-            bounded, both, READS, choose=exercises.least_outstanding, in_flight=10, duration_s=1.0
-        )
+        choose = course_version("balance.least_outstanding")
+        least = load.run(bounded, both, READS, choose=choose, in_flight=10, duration_s=1.0)
     shares = [np.bincount(run.records["connection"], minlength=2) for run in (in_turn, least)]
 
     assert abs(shares[0][0] - shares[0][1]) <= 1

@@ -7,7 +7,7 @@ from made_runs import run_of
 from kvstore.course.lessons.lesson_14 import etcd_runs
 from kvstore.course.lessons.lesson_14 import questions as facts
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover
-from kvstore.course.lessons.lesson_14.exercises import create_if_absent
+from kvstore.course.my_code import course_version
 from kvstore.course.questions import predictions_of
 from kvstore.server import EtcdNotInstalled
 from kvstore.server.etcd_nodes import found_etcd
@@ -48,7 +48,7 @@ def test_without_etcd_the_lesson_says_how_to_install_it(monkeypatch, capsys):
     assert not etcd_runs.is_installed()
     assert "apt install etcd-server" in capsys.readouterr().out
     with pytest.raises(EtcdNotInstalled):
-        etcd_runs.race(create_if_absent, clients=8, keys=50)
+        etcd_runs.race(course_version("cluster.create_if_absent"), clients=8, keys=50)
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def test_a_race_for_keys_shows_who_looks_first_and_puts_then():
         stub.Put(PutRequest(key=key, value=value))
         return True
 
-    at_once = etcd_runs.race(create_if_absent, clients=8, keys=20)
+    at_once = etcd_runs.race(course_version("cluster.create_if_absent"), clients=8, keys=20)
     apart = etcd_runs.race(look_then_put, clients=8, keys=20)
 
     assert at_once.told_created == at_once.kept == 20

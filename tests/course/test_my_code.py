@@ -164,10 +164,7 @@ def test_it_runs_without_the_course(tmp_path):
     assert "bounded\n" == done.stdout, done.stderr
 
 
-KEPT = [each for each in exercises.every().values() if each.kept]
-
-
-@pytest.mark.parametrize("exercise", KEPT, ids=[each.id for each in KEPT])
+@pytest.mark.parametrize("exercise", exercises.every().values(), ids=exercises.every())
 def test_the_folder_begins_with_answers_that_pass(exercise, page):
     my_code.prepare()
 

@@ -11,7 +11,7 @@ from made_runs import run_of
 
 from kvstore.client import load, strategies, workload
 from kvstore.course import predict, running
-from kvstore.course.lessons.lesson_11.exercises import hedged
+from kvstore.course.my_code import course_version
 from kvstore.course.replays import MOST_CALLS, replay
 from kvstore.measure import ServerReport
 from kvstore.measure.attempts import attempts_of
@@ -264,6 +264,8 @@ def test_the_replay_has_each_attempt_that_the_server_counted(measured):
 
 @pytest.mark.slow
 def test_the_copies_of_hedged_reads_in_a_real_run_are_recorded():
+    hedged = course_version("clients.hedged")
+
     async def hedging(stubs, requests):
         async with asyncio.TaskGroup() as group:
             async for request in requests:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, final
 
-from kvstore.course import rendering
+from kvstore.course import my_code, rendering
 
 __all__ = [
     "NOT_ATTEMPTED",
@@ -147,9 +147,9 @@ class AnswerFailed(BaseException):
 
 @dataclass(frozen=True)
 class Exercise:
-    """A task, its hints, its solution, and the judge of its answers.
+    """A task, its hints, and the judge of its answers.
 
-    The judge gets the learner's function or value. Errors of the function, a hang, and
+    The judge gets the learner's function or class. Errors of the function, a hang, and
     `NOT_ATTEMPTED` are handled before the judge. A function that returns None is wrong, unless
     `may_return_none`; a function that returns text is wrong, unless `may_return_text`.
     """
@@ -157,15 +157,14 @@ class Exercise:
     id: str
     title: str
     hints: tuple[str, ...]
-    reference: Any
     judge: Callable[[Any], Verdict]
+    kept: str
+    """Where a right answer is kept in `my_code/`, such as "clients.bounded"."""
     timeout_s: float = 20.0
     may_return_none: bool = False
     may_return_text: bool = False
     may_pause: bool = False
     """Whether a pause of an answer, such as before a second attempt, is no mistake."""
-    kept: str = ""
-    """Where a right answer is kept in `my_code/`, such as "clients.bounded"; "" for nowhere."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d\d\.[a-z0-9_]+", self.id):
@@ -174,6 +173,11 @@ class Exercise:
             )
         if not self.timeout_s > 0:
             raise ValueError(f"timeout_s must be more than 0 seconds, got {self.timeout_s}")
+
+    @property
+    def reference(self) -> Any:
+        """The course's version of the function or class."""
+        return my_code.course_version(self.kept)
 
 
 @functools.cache

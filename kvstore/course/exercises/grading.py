@@ -48,7 +48,7 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
     """
     if answer is None or answer is ... or answer is NOT_ATTEMPTED:
         return _stub()
-    if callable(exercise.reference) and not callable(answer):
+    if not callable(answer):
         return not_yet(
             f"the check calls your function with its own values, so it needs the function itself,"
             f" got {_short(answer)}: pass its name without parentheses, as in the original cell."
@@ -114,7 +114,7 @@ def _guarded(
         if isinstance(result, str) and not exercise.may_return_text:
             text = f"`{_name(answer)}` returned the text {_short(result)}: return a value that is"
             raise AnswerFailed(not_yet(f"{text} not text, without quotes or `str`."))
-        result = _plain(exercise, result)
+        result = _plain(result)
         results[:] = [result]
         return result
 
@@ -133,14 +133,14 @@ def _guarded(
     return call_async if inspect.iscoroutinefunction(answer) else call
 
 
-def _plain(exercise: Exercise, result: Any) -> Any:
+def _plain(result: Any) -> Any:
     """Return the result without the types of numpy; an iterator of values becomes their list."""
     if isinstance(result, np.generic) or (isinstance(result, np.ndarray) and not result.ndim):
         return result.item()
     if isinstance(result, np.ndarray):
         return result.tolist()
     lazy = isinstance(result, Iterator) and type(result).__module__ in ("builtins", "itertools")
-    return list(result) if lazy and not inspect.isgeneratorfunction(exercise.reference) else result
+    return list(result) if lazy else result
 
 
 def _failure(answer: Any, error: BaseException, otherwise: str) -> str:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from kvstore.course import my_code
 from kvstore.course.exercises import Exercise, Verdict, expect, passed
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import Script
 from kvstore.numbers import count
-from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -20,17 +20,6 @@ Items = Sequence[tuple[bytes, bytes]]
 
 TRIALS = 8
 """So many lists of items are drawn for a first client."""
-
-
-def first_client(stub: Any, items: Items) -> list[bytes]:
-    """Create every item, then retrieve every key; return the values that the server sent."""
-    for key, value in items:
-        stub.Create(CreateRequest(key=key, value=value))
-    values = []
-    for key, _ in items:
-        reply = stub.Retrieve(RetrieveRequest(key=key))
-        values.append(reply.value)
-    return values
 
 
 def _judge_first_client(answer: Any) -> Verdict:
@@ -110,14 +99,11 @@ FIRST_CLIENT = Exercise(
         "reply.",
         "`reply = stub.Retrieve(RetrieveRequest(key=key))`, then `values.append(reply.value)`.",
     ),
-    reference=first_client,
     judge=_judge_first_client,
 )
 
 
-def mean_in_flight(calls: pd.DataFrame, window_s: float) -> float:
-    """Mean number of calls in flight: all their time in flight, divided by the window."""
-    return float((calls["done_s"] - calls["sent_s"]).sum()) / window_s
+mean_in_flight = my_code.course_version("laws.mean_in_flight")
 
 
 def drawn_calls() -> "SearchStrategy[tuple[pd.DataFrame, float]]":
@@ -152,11 +138,11 @@ def _calls_shown(calls: pd.DataFrame, window_s: float) -> str:
 
 
 def _ok_only(calls: pd.DataFrame, window_s: float) -> float:
-    return mean_in_flight(calls[calls["status"] == "OK"], window_s)
+    return float(mean_in_flight(calls[calls["status"] == "OK"], window_s))
 
 
 def _until_the_last_reply(calls: pd.DataFrame, window_s: float) -> float:
-    return mean_in_flight(calls, calls["done_s"].max())
+    return float(mean_in_flight(calls, calls["done_s"].max()))
 
 
 def _rate(calls: pd.DataFrame, window_s: float) -> float:
@@ -194,7 +180,6 @@ MEAN_IN_FLIGHT = Exercise(
         "A call that is in flight during the whole window counts as 1. And during half of it?",
         "Add up the lengths of all bars, failed calls too, and divide by `window_s`.",
     ),
-    reference=mean_in_flight,
     judge=Drawn(
         mean_in_flight,
         drawn_calls(),
@@ -220,9 +205,7 @@ MEAN_IN_FLIGHT = Exercise(
 )
 
 
-def utilisation(calls_per_s: float, cpu_us_per_call: float) -> float:
-    """Return the share of one core that these calls keep busy, U = X·D; above 1 is too much."""
-    return calls_per_s * cpu_us_per_call / 1e6
+utilisation = my_code.course_version("laws.utilisation")
 
 
 def drawn_load() -> "SearchStrategy[tuple[float, float]]":
@@ -241,7 +224,6 @@ UTILISATION = Exercise(
         "Utilisation is throughput times demand, U = X·D, with both in seconds.",
         "1 µs is 1e-6 s.",
     ),
-    reference=utilisation,
     judge=Drawn(
         utilisation,
         drawn_load(),

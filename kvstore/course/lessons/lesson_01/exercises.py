@@ -11,7 +11,6 @@ import grpc
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.puppet import Script
-from kvstore.v1.kvstore_pb2 import RetrieveRequest
 
 if TYPE_CHECKING:
     pass
@@ -24,20 +23,6 @@ SLOW_S = 0.15
 """How long each of the slow calls takes: any four of them take as long as one deadline."""
 
 Values = list[bytes | None]
-
-
-def read_all(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
-    """Retrieve every key, one call at a time; None stands for a key that has no value."""
-    values: Values = []
-    for key in keys:
-        try:
-            reply = stub.Retrieve(RetrieveRequest(key=key), timeout=deadline_s)
-            values.append(reply.value)
-        except grpc.RpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise
-            values.append(None)
-    return values
 
 
 def _judge_read_all(answer: Any) -> Verdict:
@@ -215,7 +200,6 @@ READ_ALL = Exercise(
         "`except grpc.RpcError as error:` then `if error.code() is not ...: raise`, and "
         "`values.append(None)`.",
     ),
-    reference=read_all,
     judge=_judge_read_all,
     kept="clients.read_all",
 )

@@ -1,4 +1,4 @@
-"""Latency in an unlimited queue, and the time until it fills memory."""
+"""Lesson 02: the time until a sender without a limit fills its memory."""
 
 import math
 from collections.abc import Callable
@@ -6,95 +6,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from kvstore.course import my_code
 from kvstore.course.exercises import Exercise
 from kvstore.course.exercises.grading import Drawn
 
-
-def latency_of_kth(k: int, sent_per_s: float, answered_per_s: float) -> float:
-    """Seconds from sending the k-th call to its answer: answered at k/X, sent at (k-1)/lambda."""
-    return max(1 / answered_per_s, k / answered_per_s - (k - 1) / sent_per_s)
-
-
-LATENCY_INPUTS = st.fixed_dictionaries(
-    {
-        "k": st.integers(1, 1000),
-        "sent_per_s": st.just(math.inf) | st.integers(1, 1000).map(float),
-        "answered_per_s": st.integers(1, 1000).map(float),
-    }
-)
-LATENCY_OF_KTH = Exercise(
-    id="02.latency_of_kth",
-    title="How long does the k-th call take?",
-    hints=(
-        "Write down two times since the start: when is the k-th call sent, and when is it "
-        "answered?",
-        "A busy server gives its k-th answer at k/X. The k-th call is sent at (k-1)/λ. Latency "
-        "is the difference.",
-        "When λ < X the server is idle in between, and the difference falls below 1/X. No call "
-        "takes less than 1/X: `max(...)`.",
-    ),
-    reference=latency_of_kth,
-    judge=Drawn(
-        latency_of_kth,
-        LATENCY_INPUTS,
-        mistakes=(
-            (
-                "That is the time at the lock alone: the earlier calls go through it first.",
-                lambda k, sent_per_s, answered_per_s: 1 / answered_per_s,
-            ),
-            (
-                "You count from the start of the run: latency counts from when the call is sent.",
-                lambda k, sent_per_s, answered_per_s: k / answered_per_s,
-            ),
-            (
-                "When you send more slowly than the server answers, no call waits for another "
-                "one. Then "
-                "a call takes 1/X, and no call takes less.",
-                lambda k, sent_per_s, answered_per_s: k / answered_per_s - (k - 1) / sent_per_s,
-            ),
-            (
-                "The first call is sent at 0 s, so the k-th is sent at (k-1)/λ.",
-                lambda k, sent_per_s, answered_per_s: max(
-                    1 / answered_per_s, k / answered_per_s - k / sent_per_s
-                ),
-            ),
-            (
-                "The call needs the lock itself, too: k calls of 1/X, not k-1.",
-                lambda k, sent_per_s, answered_per_s: max(
-                    1 / answered_per_s, (k - 1) / answered_per_s - (k - 1) / sent_per_s
-                ),
-            ),
-            (
-                "You multiply by X: a faster server makes its callers wait less.",
-                lambda k, sent_per_s, answered_per_s: k * answered_per_s,
-            ),
-            (
-                "That is the mean over all calls: the question is the k-th one.",
-                lambda k, sent_per_s, answered_per_s: max(
-                    1 / answered_per_s, (k / answered_per_s - (k - 1) / sent_per_s) / 2
-                ),
-            ),
-            (
-                "No call takes less than its own time at the lock, 1/X.",
-                lambda k, sent_per_s, answered_per_s: max(
-                    0.0, k / answered_per_s - (k - 1) / sent_per_s
-                ),
-            ),
-        ),
-        right="k/X - (k-1)/λ: while λ > X, each call waits a little longer than the one before it, "
-        "without end. Below X no call waits for another one.",
-    ),
-)
-
-
-def seconds_until_full(
-    ceiling_mb: float, base_mb: float, kb_per_call: float, sent_per_s: float, answered_per_s: float
-) -> float:
-    """When memory reaches its ceiling: the room, divided by what the backlog adds each second."""
-    growth_mb_per_s = kb_per_call / 1000 * (sent_per_s - answered_per_s)
-    if growth_mb_per_s <= 0:
-        return math.inf
-    return (ceiling_mb - base_mb) / growth_mb_per_s
+seconds_until_full = my_code.course_version("laws.seconds_until_full")
 
 
 def _with_room(drawn: dict[str, Any]) -> dict[str, Any]:
@@ -148,7 +64,6 @@ UNTIL_FULL = Exercise(
         "call. How much room is there for it?",
         "(ceiling - base) / (kB per call / 1000 · (λ - X)); `math.inf` when λ ≤ X.",
     ),
-    reference=seconds_until_full,
     judge=Drawn(
         seconds_until_full,
         FULL_INPUTS,

@@ -1,20 +1,15 @@
-"""How large a limit has to be, and what a hot key costs."""
+"""Lesson 03: the calls per second that a hot key allows."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
+from kvstore.course import my_code
 from kvstore.course.exercises import Exercise
 from kvstore.course.exercises.grading import Drawn
 
-
-def hot_key_bound(
-    key_shares: Mapping[str, float], write_share: float, write_delay_s: float
-) -> float:
-    """Calls per second that the hottest key allows: one write of it at a time."""
-    hottest = max(key_shares.values()) * write_share
-    return 1 / (hottest * write_delay_s) if hottest else math.inf
+hot_key_bound = my_code.course_version("laws.hot_key_bound")
 
 
 def _shares(weights: Sequence[int]) -> dict[str, float]:
@@ -41,7 +36,6 @@ HOT_KEY = Exercise(
         "The share `max(key_shares.values()) * write_share` of all calls comes to the busiest "
         "lock, and each holds it for `write_delay_s`. X ≤ 1/D_max.",
     ),
-    reference=hot_key_bound,
     judge=Drawn(
         hot_key_bound,
         HOT_KEY_INPUTS,
@@ -86,5 +80,6 @@ HOT_KEY = Exercise(
         ),
         right="The demand on the hottest lock is p_max·S, and X ≤ 1/D_max is the rest.",
     ),
+    kept="laws.hot_key_bound",
     timeout_s=60.0,  # drawing the shares takes seconds where many programs run
 )

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,45 +13,7 @@ from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.puppet import served, wait_until
 from kvstore.server.hosted import replace_in_code, sleeping_with
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer, KeyValueServiceStub
-
-
-class Store(KeyValueServiceServicer):
-    """A dictionary behind one lock, which no call holds while the disk works."""
-
-    def __init__(self):
-        self.values, self.lock = {}, threading.Lock()
-        self.read_s, self.write_s = 0.010, 0.050
-
-    def Create(self, request, context):
-        time.sleep(self.write_s)
-        with self.lock:
-            if request.key in self.values:
-                context.abort(grpc.StatusCode.ALREADY_EXISTS, "this key has a value")
-            self.values[request.key] = request.value
-        return pb.CreateResponse()
-
-    def Retrieve(self, request, context):
-        time.sleep(self.read_s)
-        with self.lock:
-            if request.key not in self.values:
-                context.abort(grpc.StatusCode.NOT_FOUND, "this key has no value")
-            return pb.RetrieveResponse(value=self.values[request.key])
-
-    def Update(self, request, context):
-        time.sleep(self.write_s)
-        with self.lock:
-            if request.key not in self.values:
-                context.abort(grpc.StatusCode.NOT_FOUND, "this key has no value")
-            self.values[request.key] = request.value
-        return pb.UpdateResponse()
-
-    def Delete(self, request, context):
-        time.sleep(self.write_s)
-        with self.lock:
-            self.values.pop(request.key, None)
-        return pb.DeleteResponse()
-
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 AT_ONCE: Final = 6
 """So many calls of one kind are made at the same time, each of a key of its own."""
@@ -203,7 +164,6 @@ STORE = Exercise(
         "What needs the lock? The dictionary. What takes the time? The sleep.",
         "In each method: `time.sleep(...)` first, one indent less, then `with self.lock:`.",
     ),
-    reference=Store,
     judge=_judge_store,
     may_pause=True,  # the disk is a pause
     kept="store.Store",

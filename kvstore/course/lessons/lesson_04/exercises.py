@@ -176,7 +176,6 @@ ADD_ONE = Exercise(
         "In a loop: read `version`, create version + 1 with the value plus one. OK: return "
         "version + 1. `except grpc.RpcError` with the code ALREADY_EXISTS: `version += 1`.",
     ),
-    reference=compare_and_set,
     judge=_judge_add_one,
     may_pause=True,
     kept="clients.add_one",

@@ -1,11 +1,8 @@
 """The server of lesson 04: a servicer with a lock for each key, behind a pool of threads."""
 
 import random
-import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -19,50 +16,12 @@ from kvstore.course.exercises.server_trials import (
     started,
     statuses,
 )
-from kvstore.v1.kvstore_pb2 import RetrieveResponse, UpdateResponse
-from kvstore.v1.kvstore_pb2_grpc import (
-    KeyValueServiceServicer,
-    add_KeyValueServiceServicer_to_server,
-)
 
 KEYS = [b"key %d" % number for number in range(8)]
 RARE = [b"rare key %d" % number for number in range(2 * driven.MOST_STEPS)]
 """Keys that are written for the first time while a caller stands still."""
 VALUES = {key: b"value of " + key for key in (*KEYS, *RARE)} | {b"": b"of the empty key"}
 """What the learner's server holds at the start."""
-
-
-class Store(KeyValueServiceServicer):
-    """Keeps values in a dictionary, with a lock for each key that was ever written."""
-
-    def __init__(self, disk: Any, values: dict[bytes, bytes]) -> None:
-        self.disk, self.values = disk, values
-        self.locks: defaultdict[bytes, threading.Lock] = defaultdict(threading.Lock)
-
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        """Read the disk without any lock."""
-        if request.key not in self.values:
-            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
-        self.disk.read(request.key)
-        return RetrieveResponse(value=self.values[request.key])
-
-    def Update(self, request: Any, context: Any) -> UpdateResponse:
-        """Hold the key's lock until the disk has the new value."""
-        if request.key not in self.values:
-            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
-        with self.locks[request.key]:
-            self.disk.write(request.key)
-            self.values[request.key] = request.value
-        return UpdateResponse()
-
-
-def serve(disk: Any, values: dict[bytes, bytes], threads: int) -> tuple[grpc.Server, int]:
-    """Start a server of `threads` threads that keeps `values`; return it and its port."""
-    server = grpc.server(ThreadPoolExecutor(threads))
-    add_KeyValueServiceServicer_to_server(Store(disk, values), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    return server, port
 
 
 def _judge_server(answer: Any) -> Verdict:
@@ -293,7 +252,6 @@ SERVER = Exercise(
         "`add_KeyValueServiceServicer_to_server(KeyLocks(disk, values), server)`, "
         '`server.add_insecure_port("127.0.0.1:0")`, `server.start()`.',
     ),
-    reference=serve,
     judge=_judge_server,
     timeout_s=40.0,
     kept="server.serve_key_locks",

@@ -7,19 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kvstore.course import my_code
 from kvstore.course.exercises import Exercise
 from kvstore.course.exercises.grading import Drawn
 
 # 05.in_order (further/05_order_of_replies) -------------------------------------------------------
 
 
-def in_order(calls: pd.DataFrame) -> list[float]:
-    """Return when each reply leaves, if none may leave before the replies to earlier requests."""
-    leaves_s, times = -math.inf, []
-    for done_s in calls["done_s"]:
-        leaves_s = max(leaves_s, done_s)
-        times.append(leaves_s)
-    return times
+in_order = my_code.course_version("laws.in_order")
 
 
 def _served_in_turn(calls: pd.DataFrame) -> list[float]:
@@ -74,7 +69,6 @@ IN_ORDER_REPLIES = Exercise(
         "A reply leaves when it is ready *and* the one before it has left: the later of the two.",
         "That is the running maximum of `done_s`. Pandas has it: `cummax()`.",
     ),
-    reference=in_order,
     kept="laws.in_order",
     judge=Drawn(
         in_order,
@@ -129,17 +123,7 @@ IN_ORDER_REPLIES = Exercise(
 # 05.commit_index (further/05_replicated_log) -----------------------------------------------------
 
 
-def commit_indices(acknowledged: Sequence[int]) -> list[int]:
-    """Return after each acknowledgement the highest index up to which no entry is missing."""
-    seen: set[int] = set()
-    index = 0
-    over_time = []
-    for entry in acknowledged:
-        seen.add(entry)
-        while index + 1 in seen:
-            index += 1
-        over_time.append(index)
-    return over_time
+commit_indices = my_code.course_version("laws.commit_indices")
 
 
 def _one_step_each(acknowledged: Sequence[int]) -> list[int]:
@@ -178,7 +162,6 @@ COMMIT_INDEX = Exercise(
         "nothing.",
         "After each acknowledgement: `while index + 1 in seen: index += 1`, not `if`.",
     ),
-    reference=commit_indices,
     kept="laws.commit_indices",
     judge=Drawn(
         commit_indices,

@@ -1,7 +1,6 @@
 """The clients of lesson 05: a window of requests on a stream, and requests with many reads."""
 
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kvstore.course.exercises import AnswerFailed, Exercise, Verdict, not_yet, passed
@@ -21,19 +20,6 @@ VALUES: Final = {b"key %d" % number: b"value %d" % number for number in range(12
 """What the server of the check holds; other keys are not found."""
 RETURNS_S: Final = 30.0
 """A client that has not returned after this time never will."""
-
-
-def window(stub: Any, requests: Iterable[Any], in_flight: int) -> None:
-    """Keep so many requests open on one stream; replies come in any order."""
-    free = threading.Semaphore(in_flight)
-
-    def sent() -> Iterator[Any]:
-        for request in requests:
-            free.acquire()
-            yield request
-
-    for _ in stub.Pipeline(sent()):
-        free.release()
 
 
 def _trials() -> list[tuple[list[bytes], int]]:
@@ -159,7 +145,6 @@ STREAM = Exercise(
         "`def sent():` loops over `requests`: `free.acquire()`, then `yield request`. `for reply "
         "in stub.Pipeline(sent()):` calls `free.release()`.",
     ),
-    reference=window,
     judge=_judge_window,
     timeout_s=120.0,
     may_return_none=True,
@@ -167,14 +152,6 @@ STREAM = Exercise(
 )
 
 # 05.batches ---------------------------------------------------------------------------------------
-
-
-def batches(keys: Sequence[bytes], k: int) -> Iterator[Any]:
-    """Yield requests for a stream: reads of these keys, k in each message."""
-    for number, start in enumerate(range(0, len(keys), k)):
-        part = keys[start : start + k]
-        kinds = bytes([pb.OPERATION_KIND_RETRIEVE]) * len(part)
-        yield pb.PipelineRequest(id=number, kinds=kinds, keys=part)
 
 
 def _judge_batches(answer: Any) -> Verdict:
@@ -227,7 +204,6 @@ BATCHES = Exercise(
         "`bytes([pb.OPERATION_KIND_RETRIEVE]) * n` are n kinds. `enumerate` numbers the messages: "
         "that is the id.",
     ),
-    reference=batches,
     judge=_judge_batches,
     kept="clients.batches",
 )

@@ -12,12 +12,6 @@ PATIENCE_S: Final = 5.0
 """How long the check waits for the reply to one call."""
 
 
-def own_connections(address: str, count: int) -> list[grpc.Channel]:
-    """Return `count` open channels to the address, each with a connection of its own."""
-    options = [("grpc.use_local_subchannel_pool", 1)]
-    return [grpc.insecure_channel(address, options=options) for _ in range(count)]
-
-
 def _judge_own_connections(answer: Any) -> Verdict:
     for count in (1, 3, 10):
         with counting() as (address, calls):
@@ -74,7 +68,6 @@ OWN_CONNECTIONS = Exercise(
         '`options=[("grpc.use_local_subchannel_pool", 1)]` gives a channel a pool of its own. '
         "Open `count` such channels, and return them as a list, still open.",
     ),
-    reference=own_connections,
     judge=_judge_own_connections,
     kept="clients.own_connections",
     may_pause=True,

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import grpc
@@ -13,7 +13,6 @@ from kvstore.client.channel import OPTIONS
 from kvstore.client.client import LATE_REPORTS_S
 from kvstore.course.exercises import Exercise, Verdict, driven, not_yet, passed
 from kvstore.course.exercises.puppet import PATIENCE_S, Noting, Puppet, puppet, turns
-from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 # 07.ask_all -----------------------------------------------------------------------------------
@@ -28,24 +27,6 @@ FAILURES: Final = {
     for status in grpc.StatusCode
     if status.name not in ("OK", "NOT_FOUND", "CANCELLED")
 }
-
-
-async def ask_all(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
-    """Return the value of each key in the order of `keys`, None for one that is not known."""
-
-    async def one(key: bytes) -> bytes | None:
-        try:
-            reply = await stub.Retrieve(RetrieveRequest(key=key))
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.NOT_FOUND:
-                return None
-            raise
-        value: bytes = reply.value
-        return value
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(key)) for key in keys]
-    return [task.result() for task in tasks]
 
 
 def _drawn_keys() -> list[list[bytes]]:
@@ -228,7 +209,6 @@ ASK_ALL = Exercise(
         "One NOT_FOUND would end the whole group. Write a small coroutine `one(key)` that tries"
         " `await stub.Retrieve(...)` and returns None on NOT_FOUND. Start one task of it per key.",
     ),
-    reference=ask_all,
     judge=_judge_ask_all,
     kept="clients.ask_all",
 )

@@ -22,9 +22,7 @@ from kvstore.course.exercises.server_trials import (
 )
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
-    KeyValueServiceServicer,
     KeyValueServiceStub,
-    add_KeyValueServiceServicer_to_server,
 )
 
 AT_ONCE: Final = 130
@@ -42,29 +40,6 @@ FAILURES: Final = {
     b"busy": grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 STATUSES: Final = {**FAILURES, b"unknown": grpc.StatusCode.NOT_FOUND}
-
-
-class Front(KeyValueServiceServicer):
-    """Asks the back end for every value."""
-
-    def __init__(self, stub: Any) -> None:
-        self.stub = stub
-
-    async def Retrieve(self, request: Any, context: Any) -> Any:
-        """Return the reply of the back end, or end with its status."""
-        try:
-            return await self.stub.Retrieve(request, timeout=context.time_remaining())
-        except grpc.aio.AioRpcError as error:
-            await context.abort(error.code(), error.details())
-
-
-async def serve(stub: Any) -> tuple[Any, int]:
-    """Start a server on the running event loop; return it and its port."""
-    server = grpc.aio.server()
-    add_KeyValueServiceServicer_to_server(Front(stub), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    return server, port
 
 
 BLOCKED = (
@@ -301,7 +276,6 @@ FRONT = Exercise(
         ' `port = server.add_insecure_port("127.0.0.1:0")`, `await server.start()`, and return'
         " both.",
     ),
-    reference=serve,
     judge=_judge_front,
     timeout_s=40.0,
     kept="front.serve",

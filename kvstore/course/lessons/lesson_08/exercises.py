@@ -1,25 +1,12 @@
 """The simulator of lesson 08: calls that wait for a worker, first come, first served."""
 
-import heapq
-from collections.abc import Iterable
-
 from hypothesis import strategies as st
 
+from kvstore.course import my_code
 from kvstore.course.exercises import Exercise
 from kvstore.course.exercises.grading import Drawn
 
-
-def response_times(
-    arrivals_s: Iterable[float], work_s: Iterable[float], workers: int = 1
-) -> list[float]:
-    """Return each call's seconds from its arrival to its end."""
-    free_s = [0.0] * workers
-    times_s = []
-    for arrival_s, each_s in zip(arrivals_s, work_s, strict=False):
-        begin_s = max(arrival_s, heapq.heappop(free_s))
-        heapq.heappush(free_s, begin_s + each_s)
-        times_s.append(begin_s + each_s - arrival_s)
-    return times_s
+response_times = my_code.course_version("laws.response_times")
 
 
 def _working_ahead(arrivals_s: list[float], work_s: list[float], workers: int) -> list[float]:
@@ -65,7 +52,6 @@ RESPONSE_TIMES = Exercise(
         "For each call: `begin_s = max(arrival_s, heapq.heappop(free_s))`, then"
         " `heapq.heappush(free_s, begin_s + work)`. Its time is `begin_s + work - arrival_s`.",
     ),
-    reference=response_times,
     judge=Drawn(
         response_times,
         st.tuples(_times(1), st.integers(1, 3)).map(_inputs),

@@ -2,7 +2,6 @@
 
 import inspect
 import itertools
-import queue
 import threading
 import time
 import types
@@ -13,24 +12,10 @@ from typing import Any, Final
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, expect, passed
-from kvstore.course.exercises.client_trials import GRACE_S, Requests, method_of, sending
+from kvstore.course.exercises.client_trials import GRACE_S, Requests, sending
 from kvstore.course.exercises.puppet import wait_for_count
 from kvstore.server.hosted import replace_in_code
 from kvstore.v1 import kvstore_pb2 as pb
-
-
-def open_loop(stub: Any, requests: Iterable[Any], due_times: Iterable[float]) -> list[float]:
-    """Send each request when it is due; return the latencies, counted from the due times."""
-    start, sent, ended = time.perf_counter(), 0, queue.SimpleQueue[float]()
-    for due_s, request in zip(due_times, requests, strict=False):
-        time.sleep(max(0.0, start + due_s - time.perf_counter()))
-        call = method_of(stub, request).future(request)
-        call.add_done_callback(
-            lambda _, due_s=due_s: ended.put(time.perf_counter() - start - due_s)
-        )
-        sent += 1
-    return [ended.get() for _ in range(sent)]
-
 
 NEAR_S: Final = 0.2
 """Times of the trial's clock that differ by less are the same: looking at it takes time, too."""
@@ -198,7 +183,6 @@ OPEN_LOOP = Exercise(
         "The callback puts `time.perf_counter() - start - due_s` into a `queue.SimpleQueue()`; give"
         " it its own due time: `lambda _, due_s=due_s: ...`. At the end `get()` one for each call.",
     ),
-    reference=open_loop,
     judge=_judge,
     kept="clients.open_loop",
 )

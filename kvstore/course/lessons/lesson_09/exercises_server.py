@@ -52,29 +52,6 @@ SCRIPT: Final = Script(
 # 09.shed ----------------------------------------------------------------------------------------
 
 
-class Shed(grpc.ServerInterceptor):  # type: ignore[misc]  # grpcio has no types
-    """Lets at most `limit` calls into the servicer at once, and refuses all others."""
-
-    def __init__(self, limit: int) -> None:
-        self.free = threading.Semaphore(limit)
-
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        """Return a handler that takes a place first, and gives it back at its end."""
-        handler = continuation(details)
-
-        def answer(request: Any, context: Any) -> Any:
-            if not self.free.acquire(blocking=False):
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
-            try:
-                return handler.unary_unary(request, context)
-            finally:
-                self.free.release()
-
-        return grpc.unary_unary_rpc_method_handler(
-            answer, handler.request_deserializer, handler.response_serializer
-        )
-
-
 class Trial:
     """A running server with the learner's code, and a stub that calls it."""
 
@@ -369,7 +346,6 @@ SHED = Exercise(
         "`return grpc.unary_unary_rpc_method_handler(answer, handler.request_deserializer, "
         "handler.response_serializer)`.",
     ),
-    reference=Shed,
     judge=_judge_shed,
     timeout_s=60.0,
     kept="limits.Shed",

@@ -11,6 +11,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client.channel import OPTIONS
+from kvstore.course import my_code
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import Puppet, puppet
@@ -28,23 +29,6 @@ FAILURES: Final = {
 """A call for such a key ends with this status, and one for b"OK" is answered."""
 SHORT_S: Final = 0.005
 """A short pause; with 1 ms, gRPC sometimes never sends the retry (grpcio 1.85)."""
-
-
-def retry_config(
-    attempts: int, first_pause_s: float, tokens: float, ratio: float
-) -> dict[str, Any]:
-    """Return a service config that retries UNAVAILABLE within a budget."""
-    policy = {
-        "maxAttempts": attempts,
-        "initialBackoff": f"{first_pause_s}s",
-        "maxBackoff": "1s",
-        "backoffMultiplier": 2,
-        "retryableStatusCodes": ["UNAVAILABLE"],
-    }
-    return {
-        "methodConfig": [{"name": [{}], "retryPolicy": policy}],
-        "retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio},
-    }
 
 
 class _BadConfig(Exception):
@@ -255,7 +239,6 @@ RETRY_CONFIG = Exercise(
         'It belongs to all methods: `"methodConfig": [{"name": [{}], "retryPolicy": policy}]`.',
         'Beside it: `"retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio}`.',
     ),
-    reference=retry_config,
     judge=_judge_retry_config,
     timeout_s=40.0,
     kept="limits.retry_config",
@@ -265,9 +248,7 @@ RETRY_CONFIG = Exercise(
 # 10.backoff -------------------------------------------------------------------------------------
 
 
-def full_jitter(failures: int, first_s: float, most_s: float, draw: Callable[[], float]) -> float:
-    """Return any part of the pause that doubles, so that callers do not retry together."""
-    return draw() * min(most_s, first_s * 2.0 ** (failures - 1))
+full_jitter = my_code.course_version("limits.full_jitter")
 
 
 class _Draw:
@@ -302,7 +283,6 @@ BACKOFF = Exercise(
         "`min` holds the pause at `most_s`. Apply it before you draw.",
         "Full jitter: any pause between 0 and that one is as likely as any other. Multiply.",
     ),
-    reference=full_jitter,
     judge=Drawn(
         full_jitter,
         _pauses_drawn(),

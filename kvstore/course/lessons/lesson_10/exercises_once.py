@@ -1,6 +1,5 @@
 """A Create that may be sent twice: the store remembers which request created a key."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -8,30 +7,8 @@ import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, expect, passed
 from kvstore.course.exercises.puppet import served
-from kvstore.course.lessons.lesson_03.exercises_store import Store
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
-
-
-class Once(Store):
-    """A store whose Create may be sent twice with one "request-id"."""
-
-    def __init__(self):
-        super().__init__()
-        self.created_by = {}
-
-    def Create(self, request, context):
-        request_id = dict(context.invocation_metadata()).get("request-id")
-        time.sleep(self.write_s)
-        with self.lock:
-            if request.key in self.values:
-                if request_id is None or self.created_by.get(request.key) != request_id:
-                    context.abort(grpc.StatusCode.ALREADY_EXISTS, "this key has a value")
-            else:
-                self.values[request.key] = request.value
-                self.created_by[request.key] = request_id
-        return pb.CreateResponse()
-
 
 DEADLINE_S = 8.0
 LONG_S = 0.6
@@ -113,7 +90,6 @@ ONCE = Exercise(
         "Keep beside each value the id of the request that created it: `self.created_by[key]`.",
         "The key has a value, and its id is that of this request: return as if it were new.",
     ),
-    reference=Once,
     judge=_judge_once,
     may_pause=True,  # the disk is a pause
     kept="store.Once",

@@ -26,19 +26,6 @@ from kvstore.course.exercises.puppet import Noting, Puppet, puppet, turns, wait_
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
-
-async def hedged(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    """Call the first server; if `after_s` seconds bring no reply, call the second one, too."""
-    calls = {asyncio.ensure_future(first.Retrieve(request))}
-    done, waiting = await asyncio.wait(calls, timeout=after_s)
-    if not done:
-        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
-        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    for call in waiting:
-        call.cancel()
-    return done.pop().result()
-
-
 SOON_S, NEVER_S = 0.05, 30.0
 """A delay that is over soon, and one that is not over during the check."""
 SETTLE_S: Final = 0.15
@@ -279,7 +266,6 @@ HEDGED = Exercise(
         "with `return_when=asyncio.FIRST_COMPLETED`.",
         "Cancel every task that still waits: `task.cancel()`. Then `return done.pop().result()`.",
     ),
-    reference=hedged,
     judge=_judge_hedged,
     timeout_s=40.0,
     kept="clients.hedged",

@@ -1,8 +1,5 @@
 """Lesson 12: a channel that spreads its calls, and consistent hashing."""
 
-import bisect
-import hashlib
-import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -19,13 +16,6 @@ from kvstore.course.exercises.puppet import counting
 PATIENCE_S: Final = 5.0
 """How long the check waits until calls reach every server."""
 CALLS_EACH: Final = 12
-
-
-def spread(addresses: Sequence[str]) -> grpc.Channel:
-    """Return one channel that sends its calls to all addresses, in rotation."""
-    config: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
-    options = [("grpc.service_config", json.dumps(config))]
-    return grpc.insecure_channel("ipv4:" + ",".join(addresses), options=options)
 
 
 def _judge_spread(answer: Any) -> Verdict:
@@ -98,7 +88,6 @@ SPREAD = Exercise(
         " `json.dumps` makes a text of it.",
         'The text is an option of the channel: `options=[("grpc.service_config", text)]`.',
     ),
-    reference=spread,
     judge=_judge_spread,
     may_pause=True,
     timeout_s=90.0,
@@ -107,25 +96,6 @@ SPREAD = Exercise(
 
 
 # 12.owner -----------------------------------------------------------------------------------------
-
-
-def position(text: bytes) -> int:
-    """Return a place on the circle, from 0 to 2⁶⁴."""
-    return int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
-
-
-rings: dict[tuple[str, ...], list[tuple[int, str]]] = {}
-"""The points of each tuple of servers on the circle, in order."""
-
-
-def owner(key: bytes, servers: tuple[str, ...]) -> str:
-    """Return the server of the first point after the key's position."""
-    if servers not in rings:
-        names = [(name, n) for name in servers for n in range(100)]
-        rings[servers] = sorted((position(f"{name}/{n}".encode()), name) for name, n in names)
-    points = rings[servers]
-    after = bisect.bisect(points, (position(key), ""))
-    return points[after % len(points)][1]
 
 
 NAMES: Final = ("amsterdam", "berlin", "cork", "delft", "essen")
@@ -187,7 +157,6 @@ OWNER = Exercise(
         "After the last point comes the first one: `points[number % len(points)]`. Keep the list"
         " of a tuple of servers in a dict, or it is sorted for each key.",
     ),
-    reference=owner,
     judge=_judge_owner,
     may_return_text=True,
     timeout_s=60.0,

@@ -1,12 +1,12 @@
 """Lesson 13: the choice of a server by its open calls, and a simulator of such choices."""
 
 import itertools
-import math
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
+from kvstore.course import my_code
 from kvstore.course.exercises import Exercise, Verdict, expect, not_yet, passed
 
 ASKED: Final = 300
@@ -42,12 +42,6 @@ def _takes_turns(made: Sequence[int], servers: int) -> bool:
 
 
 # 13.least_open ------------------------------------------------------------------------------------
-
-
-def least_outstanding(open_calls: list[int]) -> int:
-    """Return a server with the fewest open calls; one of several at random."""
-    fewest = min(open_calls)
-    return random.choice([server for server, calls in enumerate(open_calls) if calls == fewest])
 
 
 def _drawn_counts() -> list[list[int]]:
@@ -130,7 +124,6 @@ LEAST_OPEN = Exercise(
         " these servers.",
         "`random.choice(servers)` takes one of a list at random.",
     ),
-    reference=least_outstanding,
     judge=_judge_least_open,
     kept="balance.least_outstanding",
 )
@@ -139,23 +132,7 @@ LEAST_OPEN = Exercise(
 # 13.simulate --------------------------------------------------------------------------------------
 
 
-def simulate(
-    arrivals_s: Sequence[float],
-    service_s: float,
-    servers: int,
-    choose: Callable[[list[int]], int],
-    every_s: float,
-) -> list[float]:
-    """Return the response time of each call; `choose` gets the open calls of the last report."""
-    free_s, report, reported_s, times_s = [0.0] * servers, [0] * servers, -math.inf, []
-    for at_s in arrivals_s:
-        if at_s - reported_s >= every_s:
-            report = [math.ceil(max(0.0, each_s - at_s) / service_s) for each_s in free_s]
-            reported_s = at_s
-        server = choose(report)
-        free_s[server] = max(free_s[server], at_s) + service_s
-        times_s.append(free_s[server] - at_s)
-    return times_s
+simulate = my_code.course_version("balance.simulate")
 
 
 SERVICE_S: Final = 0.02
@@ -259,7 +236,6 @@ SIMULATE = Exercise(
         "For each arrival: make a new report if `every_s` has passed, ask `choose`, move that"
         " server's `free_s`, and append the time from the arrival to the end.",
     ),
-    reference=simulate,
     judge=_judge_simulate,
     kept="balance.simulate",
 )

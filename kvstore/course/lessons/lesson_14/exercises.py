@@ -10,7 +10,7 @@ import grpc
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.puppet import served
 from kvstore.v1 import etcd_pb2 as pb
-from kvstore.v1.etcd_pb2 import Compare, PutRequest, RequestOp, TxnRequest
+from kvstore.v1.etcd_pb2 import PutRequest
 from kvstore.v1.etcd_pb2_grpc import KVServicer, KVStub, add_KVServicer_to_server
 
 OTHER = b"of another client"
@@ -133,17 +133,6 @@ def one_node() -> Iterator[tuple[OneNode, KVStub]]:
         yield node, KVStub(channel)
 
 
-def create_if_absent(stub: Any, key: bytes, value: bytes) -> bool:
-    """One transaction: if the version of the key is 0, it does not exist; then put."""
-    reply = stub.Txn(
-        TxnRequest(
-            compare=[Compare(key=key, target=Compare.VERSION, result=Compare.EQUAL, version=0)],
-            success=[RequestOp(request_put=PutRequest(key=key, value=value))],
-        )
-    )
-    return bool(reply.succeeded)
-
-
 def _judge_create_if_absent(answer: Any) -> Verdict:
     with one_node() as (node, stub):
         for problem in (_new_key, _known_key, _race, _deleted_key, _error):
@@ -232,6 +221,5 @@ CREATE_IF_ABSENT = Exercise(
         "`TxnRequest(compare=[...], success=[RequestOp(request_put=PutRequest(key=key,"
         " value=value))])`; then return `stub.Txn(request).succeeded`.",
     ),
-    reference=create_if_absent,
     judge=_judge_create_if_absent,
 )

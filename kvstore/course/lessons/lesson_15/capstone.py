@@ -1,7 +1,7 @@
 """The capstone: an unknown service in a process of its own, and its clients.
 
     service      open_service(): the process, and what a learner asks of it
-    clients      a plain and a patient client; the requests of a run
+    clients      a plain client; the requests of a run
 
 The settings of the service are in the other process (`judge`), which computes the score.
 """
@@ -37,7 +37,7 @@ from kvstore.protocol import CREATE, UPDATE
 from kvstore.subprocesses import child
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
-__all__ = ["Score", "Service", "open_service", "patient", "plain", "records"]
+__all__ = ["Score", "Service", "open_service", "plain", "records"]
 
 
 # The client of a run: a function of addresses, requests and the most calls in flight.
@@ -66,42 +66,6 @@ def plain(
             call.add_done_callback(lambda _: free.release())
         for _ in range(in_flight):  # all places are free again: all calls have ended
             free.acquire()
-
-
-def patient(
-    addresses: Sequence[str], requests: Iterator[Any], in_flight: int, timeout_s: float = 1.0
-) -> None:
-    """Send a request again, to the other server, when its call fails.
-
-    It also fails when it takes `timeout_s`. Each further attempt may take twice as long.
-    """
-    with ExitStack() as stack:
-        channels = [stack.enter_context(grpc.insecure_channel(each)) for each in addresses]
-        stubs = [KeyValueServiceStub(channel) for channel in channels]
-        free = threading.Semaphore(in_flight)
-
-        def send(request: Any, number: int, attempt: int = 1) -> None:
-            # Longer each time: else a slow service gets more and more calls.
-            patience_s = timeout_s * 2 ** (attempt - 1)
-            method = method_of(stubs[number % len(stubs)], request)
-            call = method.future(request, timeout=patience_s)
-            call.add_done_callback(lambda call: ended(call, request, number, attempt))
-
-        def ended(call: Any, request: Any, number: int, attempt: int) -> None:
-            if call.code() is grpc.StatusCode.OK or attempt == ATTEMPTS:
-                free.release()
-            else:  # the request keeps its permit
-                send(request, number + 1, attempt + 1)
-
-        for number, request in enumerate(requests):
-            free.acquire()
-            send(request, number)
-        for _ in range(in_flight):
-            free.acquire()
-
-
-ATTEMPTS = 5
-"""The most attempts of `patient` for one request."""
 
 
 def requests_of(begun: dict[str, Any], doing: str) -> Iterator[Any]:

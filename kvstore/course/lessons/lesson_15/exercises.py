@@ -14,7 +14,6 @@ from kvstore.client.messages import update
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import Requests, Sender
 from kvstore.course.exercises.puppet import served
-from kvstore.course.lessons.lesson_15.capstone import patient
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -303,7 +302,6 @@ CLIENT = Exercise(
         "Write a function `send(request, attempt)`; its callback calls `send` again. Give up "
         "after a few attempts, and release the permit then.",
     ),
-    reference=patient,
     judge=_judge_client,
     may_return_none=True,
     may_pause=True,

@@ -1,14 +1,12 @@
 """Lesson 16: the knee of an unknown service, and the p99 that its users will see."""
 
-import heapq
-import itertools
-import random
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from kvstore.course import my_code
 from kvstore.course.exercises import Exercise, Verdict, expect, near, passed
 from kvstore.course.exercises.grading import Drawn
 
@@ -18,9 +16,7 @@ Levels = Sequence[tuple[int, float, float]]
 # 16.knee --------------------------------------------------------------------------------------
 
 
-def knee(levels: Levels) -> float:
-    """Return N*: the residence time without a queue times the highest throughput."""
-    return min(row[2] for row in levels) * max(row[1] for row in levels)
+knee = my_code.course_version("laws.knee")
 
 
 def _service(drawn: tuple[int, int, int, list[int]]) -> list[tuple[int, float, float]]:
@@ -50,7 +46,6 @@ KNEE = Exercise(
         " queue.",
         "`min(R for N, X, R in levels)` times `max(X for N, X, R in levels)`.",
     ),
-    reference=knee,
     judge=Drawn(
         knee,
         LEVELS.map(lambda levels: (levels,)),
@@ -89,17 +84,7 @@ KNEE = Exercise(
 # 16.p99 ---------------------------------------------------------------------------------------
 
 
-def p99_at(rate_per_s: float, work_s: Sequence[float], workers: int, calls: int = 5_000) -> float:
-    """Return the p99 of the response times of random arrivals at a pool, in seconds."""
-    gaps_s = (random.expovariate(rate_per_s) for _ in range(calls))
-    free_s, times_s = [0.0] * workers, []
-    for at_s, work in zip(
-        itertools.accumulate(gaps_s), random.choices(work_s, k=calls), strict=True
-    ):
-        done_s = max(at_s, free_s[0]) + work
-        heapq.heapreplace(free_s, done_s)
-        times_s.append(done_s - at_s)
-    return sorted(times_s)[int(0.99 * calls)]
+p99_at = my_code.course_version("laws.p99_at")
 
 
 WORK_S: Final = 0.020
@@ -167,7 +152,6 @@ P99 = Exercise(
         " the work.",
         "`sorted(times_s)[int(0.99 * calls)]` is the p99.",
     ),
-    reference=p99_at,
     judge=_judge_p99,
     timeout_s=60.0,
     kept="laws.p99_at",
