@@ -27,7 +27,7 @@ from kvstore.course import alt_text, machine, views
 from kvstore.course.lessons.lesson_00 import first_climb
 from kvstore.course.lessons.lesson_02 import figures as lesson_02
 from kvstore.course.lessons.lesson_02 import memory_experiment
-from kvstore.course.lessons.lesson_05 import batch_figures, batch_ladder
+from kvstore.course.lessons.lesson_05 import batch_ladder
 from kvstore.course.lessons.lesson_05 import figures as lesson_05
 from kvstore.course.lessons.lesson_07 import figures as lesson_07
 from kvstore.course.lessons.lesson_09 import figures as lesson_09
@@ -90,18 +90,6 @@ ROWS = [
         ),
         "one: 5 dots at (0.125, 24)",
         "predicted: a level line at 25",
-    ),
-    (
-        partial(
-            views.plot_by_setting,
-            {"1": 2.0, "2": 3.0},
-            {"1": 2.5, "2": 3.5},
-            xlabel="servers (number)",
-            ylabel="throughput (calls/s)",
-        ),
-        "servers (number) (1, 2)",
-        "predicted: 2 marks at 2.5, 3.5",
-        "2 dots at (0, 2), (1, 3)",
     ),
     (partial(views.plot_calls_over_time, MANY), "create: 30 bars"),
     (partial(views.plot_calls_over_time, EMPTY), ""),
@@ -249,26 +237,6 @@ ROWS = [
     ),
     (
         partial(
-            batch_figures.throughput_by_batch,
-            IN_BATCHES,
-            per_message_s=0.01,
-            per_operation_s=0.0003,
-            fitted=(1,),
-        ),
-        "k / (a + b·k): a line from (1, 97.1)",
-        "gave a and b: 1 dot at (1, 100)",
-        "tests them: 1 dot at (32, 1,600)",
-        "1/b = 3,333/s",
-    ),
-    (
-        partial(
-            batch_figures.residence_by_batch, IN_BATCHES, per_message_s=0.01, per_operation_s=0.0003
-        ),
-        "N·(a + b·k): a line from (1, 20.6)",
-        "2 dots at (1, 20), (32, 40)",
-    ),
-    (
-        partial(
             lesson_05.climbed,
             {
                 k: closed_loop(4, 0.9 * COST.throughput(k).value, operations=k)
@@ -276,8 +244,12 @@ ROWS = [
             },
             COST,
         ),
-        "Part 1:",
-        "Part 2:",
+        "k / (a + b·k): a line from (1, 9,804)",
+        "gave a and b: 2 dots at (1, 8,824), (1,024, ",
+        "tests them: 4 dots at (4, ",
+        "1/b = 500,000/s",
+        "90 % of 1/b",
+        "N·(a + b·k): a line from (1, 0.408)",
     ),
     (
         partial(

@@ -5,7 +5,6 @@ import pytest
 from made_runs import run_of, staircase
 
 from kvstore.course import views
-from kvstore.course.lessons.lesson_05 import batch_figures
 from kvstore.course.rendering import TIMES
 from kvstore.course.views.style import rounded
 from kvstore.protocol import StationTimes
@@ -51,14 +50,6 @@ def test_each_station_holds_as_many_calls_as_littles_law_says():
 
     assert pytest.approx(table.loc["disk", "L = λ·R (calls)"], rel=1e-3) == 0.5
     assert pytest.approx(table.loc["whole residence", "L = λ·R (calls)"], rel=1e-3) == 1.0
-
-
-def test_the_residence_time_of_a_message_is_in_milliseconds():
-    runs = {4: run_of([(0.0, 0.020, "batch"), (0.1, 0.120, "batch")], in_flight=1)}
-    table = batch_figures.residence_by_batch_table(runs, per_message_s=0.001, per_operation_s=0.002)
-
-    assert table["predicted (ms)"].tolist() == [9.0]
-    assert table["residence of a message (ms)"].tolist() == [20.0]
 
 
 def test_a_server_in_front_shows_its_back_end_where_others_have_a_disk():

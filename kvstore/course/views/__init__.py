@@ -26,8 +26,8 @@ from kvstore.course.views.stations import (
 from kvstore.course.views.style import MB
 from kvstore.course.views.throughput import (
     ladder_table,
-    plot_by_setting,
     plot_ladder,
+    plot_measured_over_predicted,
     plot_throughput_by_in_flight,
 )
 from kvstore.course.views.timelines import (
@@ -43,11 +43,11 @@ __all__ = [
     "ladder_table",
     "little_by_station_table",
     "plot_answered_over_time",
-    "plot_by_setting",
     "plot_calls_over_time",
     "plot_ceilings",
     "plot_in_flight_over_time",
     "plot_ladder",
+    "plot_measured_over_predicted",
     "plot_mix",
     "plot_ribbon",
     "plot_throughput_by_in_flight",

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from kvstore import numbers
 from kvstore.course.rendering import TIMES, HasValue
@@ -180,34 +183,31 @@ def draw_bounds(ax: Axes, stations: Sequence[Station], most: int, *, notes: bool
     return right
 
 
-def plot_by_setting(
-    measured: Mapping[str, float],
-    predicted: Mapping[str, float],
+Points: TypeAlias = tuple[ArrayLike, ArrayLike]
+"""The x and the y of several points."""
+
+
+def plot_measured_over_predicted(
+    measured: Mapping[str, Points],
+    predicted: Mapping[str, Points] = MappingProxyType({}),
     *,
     xlabel: str,
     ylabel: str,
+    small: bool = False,
 ) -> Axes:
-    """Draw a dot for each setting, and its prediction as a short line."""
-    places = range(len(predicted))
-    with style.canvas(height_in=5.0) as ax:
-        ax.hlines(
-            list(predicted.values()),
-            [each - 0.3 for each in places],
-            [each + 0.3 for each in places],
-            color=style.PREDICTED,
-            linewidth=3,
-            label="predicted",
-        )
-        ax.plot(
-            places,
-            [measured[name] for name in predicted],
-            "o",
-            color=style.MEASURED,
-            label="measured",
-            zorder=3,
-        )
+    """Draw dots for each measurement and a line for each prediction, by their names.
+
+    The nth line belongs to the nth dots, where there are several. `small` dots are for many.
+    """
+    with style.canvas(height_in=5.5) as ax:
+        for place, (name, (xs, ys)) in enumerate(predicted.items()):
+            dashes = style.look(place)[2]
+            ax.plot(xs, ys, dashes, color=style.PREDICTED, linewidth=2, label=name, zorder=2)
+        for place, (name, (xs, ys)) in enumerate(measured.items()):
+            marker, colour, _ = style.look(place)
+            size = 6 if small else None
+            ax.plot(xs, ys, marker, color=colour, markersize=size, label=name, zorder=3)
         ax.set(xlabel=xlabel, ylabel=ylabel)
-        ax.set_xticks(list(places), list(predicted))
-        ax.set_xlim(-0.5, len(predicted) - 0.5)
+        ax.set_xlim(left=0.0)
         ax.set_ylim(bottom=0.0)
     return ax

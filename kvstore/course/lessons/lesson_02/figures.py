@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from kvstore import numbers
 from kvstore.course.lessons.lesson_02.memory_experiment import Probe, sending
-from kvstore.course.views import MB, style
+from kvstore.course.views import MB, plot_measured_over_predicted, style
 from kvstore.measure import Run
 from kvstore.model import Prediction
 from kvstore.protocol import NO_ANSWER
@@ -19,49 +19,35 @@ def latency_by_answer(run: Run, predicted: Prediction) -> Axes:
     answered = run.records[run.records["status"] != NO_ANSWER]
     every = max(1, len(answered) // 100)
     number_of = np.arange(1, len(answered) + 1)
-    with style.canvas() as ax:
-        ax.plot(
-            number_of[::every],
-            (answered["done_s"] - answered["sent_s"])[::every],
-            "o",
-            color=style.MEASURED,
-            markersize=6,
-            label="measured",
-            zorder=3,
-        )
-        ends = np.array([0, len(answered)])
-        ax.plot(ends, ends / predicted.value, color=style.PREDICTED, label="predicted: k / X")
-        ax.set(xlabel="answered as number, k (call)", ylabel="latency (s)")
-        ax.set_xlim(left=0)
-        ax.set_ylim(bottom=0.0)
-    return ax
+    latency_s = answered["done_s"] - answered["sent_s"]
+    ends = np.array([0, len(answered)])
+    return plot_measured_over_predicted(
+        {"measured": (number_of[::every], latency_s[::every])},
+        {"predicted: k / X": (ends, ends / predicted.value)},
+        xlabel="answered as number, k (call)",
+        ylabel="latency (s)",
+        small=True,
+    )
 
 
 def memory_by_in_flight(run: Run, seen: Probe) -> Axes:
     """Draw the memory of client and server over the calls in flight, while the run was sending."""
     samples = sending(run)
     ends = np.array([0.0, samples["in_flight"].max()])
-    with style.canvas() as ax:
-        for side, (marker, colour, dashes) in style.PROCESSES.items():
-            line = seen.lines[side]
-            ax.plot(
-                samples["in_flight"],
-                samples[f"{side}_rss_bytes"] / MB,
-                marker,
-                color=colour,
-                markersize=6,
-                label=side,
-            )
-            ax.plot(
+    ax = plot_measured_over_predicted(
+        {side: (samples["in_flight"], samples[f"{side}_rss_bytes"] / MB) for side in seen.lines},
+        {
+            f"{side}, {line.bytes_per_call / 1e3:,.0f} kB per call": (
                 ends,
                 (line.base_bytes + line.bytes_per_call * ends) / MB,
-                linestyle=dashes,
-                color=style.PREDICTED,
-                linewidth=2,
-                label=f"{line.bytes_per_call / 1e3:,.0f} kB per call",
             )
-        ax.set(xlabel="in flight (calls)", ylabel="resident memory (MB)")
-        ax.set_xlim(left=0.0)
+            for side, line in seen.lines.items()
+        },
+        xlabel="in flight (calls)",
+        ylabel="resident memory (MB)",
+        small=True,
+    )
+    ax.autoscale(axis="y")  # the growth is what counts, and not the memory without calls
     return ax
 
 

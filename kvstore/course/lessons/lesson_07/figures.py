@@ -1,14 +1,14 @@
 """The figures and the table of lesson 07: users who join one after the other."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
-from kvstore.course.views import style
 from kvstore.course.views.style import Runs, runs_by_name
+from kvstore.course.views.throughput import Points, plot_measured_over_predicted
 from kvstore.measure import Run
 from kvstore.model import Station, bounds
 
@@ -22,7 +22,6 @@ STEPS: Final = 400
 Floats: TypeAlias = npt.NDArray[np.float64]
 Stations: TypeAlias = Mapping[str, Sequence[Station]]
 """The stations of the prediction for each run by its name."""
-LINE: Final[dict[str, Any]] = {"color": style.PREDICTED, "zorder": 2}
 
 
 def answered_per_s(done_s: Floats, edges: Floats) -> Floats:
@@ -32,17 +31,17 @@ def answered_per_s(done_s: Floats, edges: Floats) -> Floats:
 
 def throughput_in_climb(runs: Runs, stations: Stations) -> Axes:
     """Draw calls answered per second in each part as dots, min(N / D, 1 / D_max) as lines."""
-    with style.canvas() as ax:
-        for place, (name, run) in enumerate(runs_by_name(runs)):
-            marker, colour, _ = style.look(place)
-            edges = _edges(_ends_s(run), max(each.demand_s for each in stations[name]))
-            middles = (edges[:-1] + edges[1:]) / 2
-            per_s = answered_per_s(run.records["done_s"], edges)
-            ax.plot(middles, per_s, marker, color=colour, label=name, zorder=3)
-        _lines(ax, runs, stations, bounds.throughput_per_s)
-        ax.set(xlabel="elapsed (s)", ylabel="answered, X (calls/s)", xlim=(0.0, None))
-        ax.set_ylim(bottom=0.0)
-    return ax
+    measured = {}
+    for name, run in runs_by_name(runs):
+        edges = _edges(_ends_s(run), max(each.demand_s for each in stations[name]))
+        per_s = answered_per_s(run.records["done_s"], edges)
+        measured[name] = ((edges[:-1] + edges[1:]) / 2, per_s)
+    return plot_measured_over_predicted(
+        measured,
+        _lines(runs, stations, bounds.throughput_per_s),
+        xlabel="elapsed (s)",
+        ylabel="answered, X (calls/s)",
+    )
 
 
 def residence_in_climb(runs: Runs, stations: Stations) -> Axes:
@@ -51,53 +50,41 @@ def residence_in_climb(runs: Runs, stations: Stations) -> Axes:
     def predicted_ms(joins_s: Sequence[float], parts: Sequence[Station], at_s: float) -> float:
         return 1e3 * bounds.residence_s(joins_s, parts, at_s) or np.nan  # NaN before a reply
 
-    most_ms = 1.0
-    with style.canvas(height_in=5.5) as ax:
-        for place, (name, run) in enumerate(runs_by_name(runs)):
-            marker, colour, _ = style.look(place)
-            calls = run.records[:: max(1, len(run.records) // MOST_DOTS)]
-            took_ms = 1e3 * (calls["done_s"] - calls["sent_s"])
-            most_ms = max(most_ms, float(np.quantile(took_ms, 0.995))) if len(calls) else most_ms
-            ax.plot(
-                calls["done_s"],
-                took_ms,
-                marker,
-                color=colour,
-                markersize=5,
-                alpha=0.6,
-                markeredgewidth=0,
-                label=name,
-            )
-        _lines(ax, runs, stations, predicted_ms)
-        ax.set(xlabel="answered after (s)", ylabel="residence, R (ms)", xlim=(0.0, None))
-        ax.set_ylim(0.0, 1.2 * most_ms)
+    measured, most_ms = {}, 1.0
+    for name, run in runs_by_name(runs):
+        calls = run.records[:: max(1, len(run.records) // MOST_DOTS)]
+        took_ms = 1e3 * (calls["done_s"] - calls["sent_s"])
+        most_ms = max(most_ms, float(np.quantile(took_ms, 0.995))) if len(calls) else most_ms
+        measured[name] = (calls["done_s"], took_ms)
+    ax = plot_measured_over_predicted(
+        measured,
+        _lines(runs, stations, predicted_ms),
+        xlabel="answered after (s)",
+        ylabel="residence, R (ms)",
+        small=True,
+    )
+    ax.set_ylim(0.0, 1.2 * most_ms)
     return ax
 
 
 def threads_in_climb(runs: Runs, limits: Mapping[str, float]) -> Axes:
     """Draw the threads of each server process as dots, own + min(N, limit) as lines."""
-    with style.canvas() as ax:
-        for place, (name, run) in enumerate(runs_by_name(runs)):
-            marker, colour, dashes = style.look(place)
-            threads = run.samples["server_threads"]
-            every = max(1, len(threads) // 40)
-            ax.plot(
-                run.samples["elapsed_s"][::every],
-                threads[::every],
-                marker,
-                color=colour,
-                markersize=7,
-                label=name,
-                zorder=3,
-            )
-            at = np.linspace(0.0, _ends_s(run), STEPS)
-            own = float(threads.iloc[0]) if len(threads) else 0.0
-            line = [bounds.threads(_joins_of(run), limits[name], t, own) for t in at]
-            ax.plot(at, line, dashes, label=f"predicted, {name}", **LINE)
-        ax.set(xlabel="elapsed (s)", ylabel="threads of the\nserver process (threads)")
-        ax.set_xlim(left=0.0)
-        ax.set_ylim(bottom=0.0)
-    return ax
+    measured, predicted = {}, {}
+    for name, run in runs_by_name(runs):
+        threads = run.samples["server_threads"]
+        every = max(1, len(threads) // 40)
+        measured[name] = (run.samples["elapsed_s"][::every], threads[::every])
+        at = np.linspace(0.0, _ends_s(run), STEPS)
+        before = float(threads.iloc[0]) if len(threads) else 0.0
+        line = [bounds.threads(_joins_of(run), limits[name], t, before) for t in at]
+        predicted[f"predicted, {name}"] = (at, line)
+    return plot_measured_over_predicted(
+        measured,
+        predicted,
+        xlabel="elapsed (s)",
+        ylabel="threads of the\nserver process (threads)",
+        small=True,
+    )
 
 
 def _edges(ends_s: float, round_s: float) -> Floats:
@@ -123,13 +110,13 @@ def _joins_of(run: Run) -> Sequence[float]:
 
 
 def _lines(
-    ax: Axes,
     runs: Runs,
     stations: Stations,
     predicted: Callable[[Sequence[float], Sequence[Station], float], float],
-) -> None:
-    for place, (name, run) in enumerate(runs_by_name(runs)):
-        _, _, dashes = style.look(place)
+) -> dict[str, Points]:
+    lines: dict[str, Points] = {}
+    for name, run in runs_by_name(runs):
         at = np.linspace(0.0, _ends_s(run), STEPS)
         line = [predicted(_joins_of(run), stations[name], t) for t in at]
-        ax.plot(at, line, dashes, label=f"predicted, {name}", **LINE)
+        lines[f"predicted, {name}"] = (at, line)
+    return lines

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover
-from kvstore.course.views import style
+from kvstore.course.views import plot_measured_over_predicted, style
 from kvstore.measure import Run
 from kvstore.model import Prediction
 
@@ -15,31 +15,22 @@ def throughput_by_commit(
     runs: Mapping[str, Mapping[int, Run]], predictions: Mapping[str, Callable[[int], Prediction]]
 ) -> Axes:
     """Draw throughput by calls in flight: a line and dots for each kind of commit."""
-    most = max(max(by_in_flight) for by_in_flight in runs.values())
-    with style.canvas(height_in=6.0) as ax:
-        for place, (name, by_in_flight) in enumerate(runs.items()):
-            marker, colour, dashes = style.look(place)
-            in_flight = range(1, most + 1)
-            ax.plot(
-                in_flight,
-                [predictions[name](int(n)).value for n in in_flight],
-                color=style.PREDICTED,
-                linestyle=dashes,
-                label=f"predicted: {name}",
-                zorder=2,
-            )
-            ax.plot(
+    in_flight = range(1, max(max(by_in_flight) for by_in_flight in runs.values()) + 1)
+    return plot_measured_over_predicted(
+        {
+            f"measured: {name}": (
                 list(by_in_flight),
                 [run.answered_per_s for run in by_in_flight.values()],
-                marker,
-                color=colour,
-                label=f"measured: {name}",
-                zorder=3,
             )
-        ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (calls/s)")
-        ax.set_xlim(left=0.0)
-        ax.set_ylim(bottom=0.0)
-    return ax
+            for name, by_in_flight in runs.items()
+        },
+        {
+            f"predicted: {name}": (in_flight, [predictions[name](n).value for n in in_flight])
+            for name in runs
+        },
+        xlabel="in flight, N (calls)",
+        ylabel="throughput, X (calls/s)",
+    )
 
 
 def acknowledged_over_time(run: Failover) -> Axes:
