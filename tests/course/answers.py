@@ -29,6 +29,7 @@ own_connections = course_version("clients.own_connections")
 owner = course_version("balance.owner")
 p99_at = course_version("laws.p99_at")
 position = course_version("balance.position")
+response_times_by = course_version("laws.response_times_by")
 retry_config = course_version("limits.retry_config")
 spread = course_version("balance.spread")
 
@@ -833,6 +834,57 @@ def with_a_list_of_workers(arrivals_s, work_s, workers=1):
         times_s.append(free_s[first] - at_s)
     return times_s
 
+
+@right("08.response_times_by")
+def with_events(arrivals_s, work_s, choose):
+    """Walks from end to end of a service; the calls stand in a list of their own."""
+    left = sorted(zip(arrivals_s, range(len(arrivals_s)), work_s, strict=True))
+    line, ended_s, times_s = [], 0.0, {}
+    while left or line:
+        began_s = ended_s if line else max(ended_s, left[0][0])
+        line += [each for each in left if each[0] <= began_s]
+        left = [each for each in left if each[0] > began_s]
+        arrival_s, number, each_s = line.pop(choose([(call[0], call[2]) for call in line]))
+        ended_s = began_s + each_s
+        times_s[number] = ended_s - arrival_s
+    return [times_s[number] for number in range(len(arrivals_s))]
+
+
+mistakes(
+    "08.response_times_by",
+    {
+        "take its arrival off": ("now_s - arrivals_s[call]", "now_s"),
+        "One worker serves one call at a time": (
+            "now_s += work_s[call]",
+            "end_s = now_s + work_s[call]",
+            "now_s - arrivals_s[call]",
+            "end_s - arrivals_s[call]",
+        ),
+        "less than its own work": (
+            "now_s - arrivals_s[call]",
+            "now_s - work_s[call] - arrivals_s[call]",
+        ),
+        "idle worker takes the next call at its arrival": (
+            "max(now_s, arrivals_s[coming])",
+            "max(now_s, arrivals_s[coming]) + 0.5",
+        ),
+        "needs the list of the calls that wait": (
+            "[(arrivals_s[n], work_s[n]) for n in waiting]",
+            "waiting",
+        ),
+        "in the order of their arrival": ("waiting.append(coming)", "waiting.insert(0, coming)"),
+        "Ask once": (
+            "call = waiting",
+            "choose([(arrivals_s[n], work_s[n]) for n in waiting])\n        call = waiting",
+        ),
+    },
+)
+known("08.response_times_by", "a list with the response time of each")(
+    lambda arrivals_s, work_s, choose: list(arrivals_s)[:0]
+)
+known("08.response_times_by", "the first is that of the first arrival")(
+    lambda arrivals_s, work_s, choose: sorted(response_times_by(arrivals_s, work_s, choose))
+)
 
 # 09
 

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from kvstore import numbers
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, number_question
+from kvstore.course.questions import (
+    Option,
+    PredictionQuestion,
+    QuizQuestion,
+    computed,
+    number_question,
+)
 from kvstore.measure import Run, latencies_s
 from kvstore.model import Prediction, Station, waiting
 from kvstore.model.waiting import EVEN, RANDOM
@@ -129,6 +135,23 @@ PREDICTIONS = (
         unit="ms",
         measured=lambda service_s, run: mean_ms(run),
         model=_of_one_worker,
+    ),
+    # further lessons
+    computed(
+        "08.newest_first",
+        "The worker takes the call that came last: how many ms does a call take on average?",
+        "ms",
+    ),
+    computed(
+        "08.short_first",
+        "The worker takes the shortest call: how many ms does a long call take on average?",
+        "ms",
+    ),
+    computed(
+        "08.pieces",
+        "A long call is cut into seven pieces, and queues again for each: how many ms does a long "
+        "call take on average?",
+        "ms",
     ),
 )
 
