@@ -1,14 +1,18 @@
 """The servers of the tests: ours on its two stacks, and one of any service."""
 
-from collections.abc import Callable, Iterator
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import grpc
 
+from kvstore.client.channel import connected, target_of
 from kvstore.server import Server, serving
 from kvstore.v1 import kvstore_pb2_grpc
+from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
 
 HANG_S = 15.0
 """What ought to happen at once gets this long on a busy machine."""
@@ -49,6 +53,39 @@ def listening(
         yield f"127.0.0.1:{port}"
     finally:
         server.stop(None).wait()
+
+
+def reads_per_s(
+    servers: Sequence[Server], *channels: grpc.Channel, duration_s: float, in_flight: int = 8
+) -> list[float]:
+    """Read one key over the channels in turn; return the reads per second of each server."""
+    for server in servers:
+        with calling(server.address) as stub, suppress(grpc.RpcError):  # it may be there already
+            stub.Create(CreateRequest(key=b"on every server"))
+    request = RetrieveRequest(key=b"on every server")
+    methods = [kvstore_pb2_grpc.KeyValueServiceStub(channel).Retrieve for channel in channels]
+    for retrieve in methods * 4 * len(servers):  # connections are made one after the other
+        retrieve(request, timeout=HANG_S, wait_for_ready=True)
+        time.sleep(0.01)
+    before, began_s = _reads(servers), time.perf_counter()
+
+    def read(retrieve: Callable[..., Any]) -> None:
+        while time.perf_counter() < began_s + duration_s:
+            retrieve(request, timeout=HANG_S)
+
+    with ThreadPoolExecutor(in_flight) as pool:
+        list(pool.map(read, itertools.islice(itertools.cycle(methods), in_flight)))
+    took_s = time.perf_counter() - began_s
+    return [(now - then) / took_s for now, then in zip(_reads(servers), before, strict=True)]
+
+
+def _reads(servers: Sequence[Server]) -> list[int]:
+    """The reads that each server has counted."""
+    counts = []
+    for server in servers:
+        with connected(target_of(server)) as (_, status):
+            counts.append(status.operations.get("retrieve/OK", 0))
+    return counts
 
 
 def impatient(monkeypatch):

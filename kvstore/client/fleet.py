@@ -72,7 +72,6 @@ class Fleet:
     """
 
     _within_s = CONNECT_S
-    _has_dashboard = True
 
     def __init__(self, workers: int | None) -> None:
         self.workers = workers
@@ -112,7 +111,7 @@ class Fleet:
             raise RuntimeError("this fleet is open already: use it in one `with` block at a time")
         if not available():
             raise FleetNotReached(
-                "a fleet needs Dask, which is not installed here: `pip install distributed bokeh"
+                "a fleet needs Dask, which is not installed here: `pip install distributed"
                 " cryptography` in the environment of the course. Without `fleet`, `load.run` makes"
                 " the run from one process"
             )
@@ -125,12 +124,6 @@ class Fleet:
         self._client = None
         with shielded():
             self._stack.close()
-
-    @property
-    def dashboard(self) -> str:
-        """The address of Dask's dashboard in a browser, in a `with` block; "" if there is none."""
-        has_one = self._client is not None and self._has_dashboard
-        return str(self._client.dashboard_link or "") if has_one else ""
 
     def _open(self, stack: ExitStack) -> Any:
         """Return a client of the cluster."""
@@ -166,9 +159,8 @@ class Local(Fleet):
 
     _within_s = START_S
 
-    def __init__(self, workers: int, *, dashboard: bool = False) -> None:
+    def __init__(self, workers: int) -> None:
         super().__init__(len(parts(workers)))
-        self._has_dashboard = dashboard and importlib.util.find_spec("bokeh") is not None
 
     def __repr__(self) -> str:
         return f"Local({self.workers})"
@@ -189,7 +181,7 @@ class Local(Fleet):
                     protocol="tls://",
                     security=Security.temporary(),  # else other users could run code as this one
                     dashboard_address="127.0.0.1:0",
-                    scheduler_kwargs={"dashboard": self._has_dashboard},
+                    scheduler_kwargs={"dashboard": False},
                     memory_limit=0,  # a run has a limit of its own
                     preload=[NO_INTERRUPT],
                     silence_logs=logging.CRITICAL,

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 import grpc
 import pytest
 from made_runs import closed_loop
+from stacks import reads_per_s
 
-from kvstore.course.experiments.several_servers import spread_over
 from kvstore.course.lessons.lesson_06 import questions
 from kvstore.course.my_code import course_version
 from kvstore.measure import ServerReport
@@ -27,7 +27,7 @@ def test_a_run_over_two_connections_fills_the_streams_of_both():
     def rate_per_s(opening):
         with serving(**capped, refuse_streams=False) as server, ExitStack() as stack:
             channels = [stack.enter_context(each) for each in opening(server.address, 2)]
-            return spread_over([server], *channels, in_flight=8, duration_s=0.6).answered_per_s
+            return reads_per_s([server], *channels, duration_s=0.6)[0]
 
     assert rate_per_s(plain) < 1.1 * one_per_s
     # a busy machine can slow a run down, and speed up none beyond its streams

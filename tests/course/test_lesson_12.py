@@ -2,8 +2,8 @@
 
 import grpc
 import pytest
+from stacks import reads_per_s
 
-from kvstore.course.experiments import several_servers
 from kvstore.course.lessons.lesson_12 import questions
 from kvstore.course.my_code import course_version
 from kvstore.server import serving_sharded
@@ -16,13 +16,12 @@ def test_a_channel_is_pinned_to_one_server_until_its_policy_is_another():
     with serving_sharded(2, **settings) as both:
         addresses = [server.address for server in both.servers]
         with grpc.insecure_channel("ipv4:" + ",".join(addresses)) as channel:
-            one = several_servers.spread_over(both.servers, channel, in_flight=8, duration_s=0.3)
+            pinned = reads_per_s(both.servers, channel, duration_s=0.3)
         with course_version("balance.spread")(addresses) as channel:
-            turns = several_servers.spread_over(both.servers, channel, in_flight=8, duration_s=0.3)
+            spread = reads_per_s(both.servers, channel, duration_s=0.3)
 
-    assert max(one.answered) == sum(one.answered)
-    assert max(turns.answered) < 1.2 * sum(turns.answered) / 2
-    assert one.answered_per_s * one.window_s == pytest.approx(sum(one.answered))
+    assert max(pinned) == sum(pinned) > 0
+    assert max(spread) < 1.2 * sum(spread) / 2
 
 
 def test_models_by_hand():

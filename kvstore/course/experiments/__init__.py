@@ -1,5 +1,4 @@
 """Experiments that more than one lesson makes; those of one lesson lie in its room.
 
 failures                a retry after a deadline (09), a killed server (11); the answer to one call
-several_servers         calls over channels to several servers, and which of them answered (06)
 """
