@@ -159,7 +159,7 @@ def test_the_token_is_in_no_saved_run_and_in_no_command_line(server, folder, tmp
 
 @pytest.mark.slow
 def test_the_measured_channel_carries_the_token_beside_metadata_of_a_call(server, keys):
-    with measured_channel(server, metadata={"a": "b"}) as channel:
+    with measured_channel(server) as channel:
         stub, key = KeyValueServiceStub(channel), next(keys)
         stub.Create(pb.CreateRequest(key=key, value=b"v"))
         stub.Retrieve.future(pb.RetrieveRequest(key=key), metadata=(("c", "d"),)).result()

@@ -24,7 +24,7 @@ from kvstore.client.strategies import Strategy
 from kvstore.client.workload import MethodOperations
 from kvstore.measure.host import describe_host
 from kvstore.measure.recorder import NO_CPU, Cpu, Recorder, sample_rows
-from kvstore.measure.run import Outcome, Run, without_values
+from kvstore.measure.run import Outcome, Run
 from kvstore.measure.server_report import ServerReport
 from kvstore.protocol import KINDS, event_loop_factory
 
@@ -65,7 +65,6 @@ class Client:
         self.recording = Recording(
             recorder=self.recorder,
             deadline_s=options.deadline_s,
-            metadata=tuple(options.metadata.items()) or None,
             station_times=station_times,
             name_calls=name_calls,
             route=self.connections.route,
@@ -186,18 +185,17 @@ class measured_channel:
         target: object,
         *,
         deadline_s: float | None = None,
-        metadata: Mapping[str, str] | None = None,
         connections: int = 1,
         service_config: Mapping[str, Any] | None = None,
         station_times: bool = True,
     ) -> None:
         """Check the settings. `target` is what `serving()` yields, or an address.
 
-        `deadline_s` and `metadata` apply to each call that sets none. Calls and streams are
-        distributed evenly over the connections. `service_config` is gRPC's, such as a retryPolicy:
-        a call that gRPC retries is one call of the records. `station_times` says whether to read
-        the server's station times. Raises `ValueError` for a setting that makes no sense; entering
-        the block raises what `connections.open_all` raises.
+        `deadline_s` applies to each call that sets none. Calls and streams are distributed evenly
+        over the connections. `service_config` is gRPC's, such as a retryPolicy: a call that gRPC
+        retries is one call of the records. `station_times` says whether to read the server's
+        station times. Raises `ValueError` for a setting that makes no sense; entering the block
+        raises what `connections.open_all` raises.
         """
         target = target_of(target)
         if len(target.shards) > 1:
@@ -210,7 +208,6 @@ class measured_channel:
         self._service_config = service_config
         self._settings = {
             "deadline_s": deadline_s,
-            "metadata": without_values(metadata or {}),
             "connections": connections,
             "service_config": dict(service_config or {}),
             "station_times": station_times,
@@ -218,7 +215,6 @@ class measured_channel:
         self._recording = Recording(
             recorder=Recorder(KINDS),
             deadline_s=deadline_s,
-            metadata=tuple((metadata or {}).items()) or None,
             station_times=station_times,
             route=route(1, connections),
             pipeline=PipelineReader(),

@@ -507,7 +507,7 @@ class _Driver:
             unrecorded=unrecorded,
             settings={
                 **merged.settings,
-                **plan.options.to_save(),
+                **dataclasses.asdict(plan.options),
                 "workload": plan.workload.as_dict(),
                 "processes": len(generators),
                 "workers": [each.account() for each in generators],

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Protocol
 
@@ -164,7 +165,7 @@ def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = 
             in_flight=options.in_flight if plan.can.limit else 0,
             settings={
                 "workload": workload.as_dict(),
-                **options.to_save(),
+                **asdict(options),
                 "paced": plan.paced,
                 **({"choose": name_of(plan.choose)} if plan.choose is not None else {}),
                 **(operations.report() if isinstance(operations, MethodOperations) else {}),

@@ -214,7 +214,7 @@ class _StreamStream(StreamMethod, grpc.StreamStreamMultiCallable):  # type: igno
             return reply
 
         method = channel.stream_stream(PIPELINE, None, received)
-        stream.begin(method(requests(), timeout, metadata or recording.metadata, *how, **named))
+        stream.begin(method(requests(), timeout, metadata, *how, **named))
         if recording.deadline_s is not None and timeout is None:
             _watch_replies(stream, records, recording.deadline_s)
         return stream
@@ -319,7 +319,7 @@ class _WholeCall(WholeCall):
             call = getattr(method, verb)(
                 request,
                 recording.deadline_s if timeout is None else timeout,
-                metadata or recording.metadata,
+                metadata,
                 *how,
                 **named,
             )

@@ -73,7 +73,7 @@ class _UnaryUnary(UnaryMethod, grpc.aio.UnaryUnaryMultiCallable):  # type: ignor
             call = self._methods[connection](
                 raw,
                 timeout=recording.deadline_s if timeout is None else timeout,
-                metadata=metadata or recording.metadata,
+                metadata=metadata,
                 **how,
             )
         except BaseException:  # the channel is closed: nothing was sent
@@ -123,7 +123,7 @@ class _StreamStream(StreamMethod, grpc.aio.StreamStreamMultiCallable):  # type: 
         call = method(
             None if request_iterator is None else requests(),
             timeout=timeout,
-            metadata=metadata or recording.metadata,
+            metadata=metadata,
             **how,
         )
         deadline_s = recording.deadline_s if timeout is None else None
@@ -314,7 +314,7 @@ class _WholeCall(WholeCall):
         call = method(
             request,
             timeout=recording.deadline_s if timeout is None else timeout,
-            metadata=metadata or recording.metadata,
+            metadata=metadata,
             **how,
         )
         record.sent_s = recorder.sending_from_loop()

@@ -7,7 +7,7 @@ import difflib
 import math
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,7 +18,6 @@ from kvstore.client.strategies import Strategy, Supports, blocking, supports, ta
 from kvstore.client.workload import MethodCalls, Workload
 from kvstore.flags import setting
 from kvstore.measure.recorder import MOST_OPERATIONS
-from kvstore.measure.run import without_values
 from kvstore.protocol import generator_of
 
 ARRIVALS = ("even", "random")
@@ -57,7 +56,6 @@ class RunOptions:
         math.inf, "end the run when client or server uses this much memory"
     )
     sample_interval_s: float = setting(0.1, "seconds between two samples")
-    metadata: Mapping[str, str] = setting({}, "sent with each call, as text by name")
     service_config: Mapping[str, Any] = setting(
         {}, "gRPC's service config for the calls, such as a retryPolicy"
     )
@@ -160,12 +158,7 @@ class RunOptions:
             changes["joins"] = ()
         if isinstance(changes.get("joins"), Iterable):
             changes["joins"] = _times(changes["joins"], changes.get("in_flight", options.in_flight))
-        changes["metadata"] = dict(changes.get("metadata", options.metadata) or {})
         return replace(options, **changes)
-
-    def to_save(self) -> dict[str, Any]:
-        """Return the options as a run keeps them: without the values of its metadata."""
-        return {**asdict(self), "metadata": without_values(self.metadata)}
 
 
 def name_of(strategy: Strategy) -> str:

@@ -55,8 +55,6 @@ class Recording:
     recorder: Recorder
     deadline_s: float | None = None
     """Deadline of each call that sets none, and of each reply on a stream; None for no deadline."""
-    metadata: tuple[tuple[str, str], ...] | None = None
-    """Sent with each call that sets none."""
     station_times: bool = True
     """Whether to read the server's station times from trailing metadata."""
     name_calls: bool = False
@@ -72,9 +70,7 @@ class Recording:
 
     def metadata_of(self, sent_s: float) -> tuple[tuple[str, str], ...] | None:
         """Return what a call that sets no metadata is sent with."""
-        if not self.name_calls:
-            return self.metadata
-        return (*(self.metadata or ()), (CALL_KEY, repr(sent_s)))
+        return ((CALL_KEY, repr(sent_s)),) if self.name_calls else None
 
     def kind(self, method: str) -> int:
         """Return the number of the method's kind in the records; its name is in lower case."""

@@ -90,7 +90,7 @@ def first_call(
         def one() -> FirstCall:
             operation = operations.draw()
             request: Any = iter(operation.request) if calls.sends_stream else operation.request
-            metadata = operation.metadata or tuple(options.metadata.items()) or None
+            metadata = operation.metadata or None
             return _one(method, request, metadata, calls, options, progress)
 
         for tries_left in range(TRIES - 1, -1, -1):

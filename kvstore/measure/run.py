@@ -228,17 +228,14 @@ class Run:
         """Write the run to one file, completely or not at all. `Run.load` reads it.
 
         Only the owner may read the file. A link is followed. A device or a pipe is written to
-        and never replaced. The values of the calls' metadata, such as a token, are left out.
+        and never replaced.
         """
         path = Path(path)
-        settings = dict(self.settings)
-        if "metadata" in settings:
-            settings["metadata"] = without_values(dict(settings["metadata"]))
         header = {
             "format": FORMAT,
             **{each.name: getattr(self, each.name) for each in _FACTS_OF_RUN},
             "server": self.server.as_dict(),
-            "settings": settings,
+            "settings": dict(self.settings),
             "sample_columns": self.sample_rows.dtype.names or (),
         }
 
@@ -312,11 +309,6 @@ class Run:
 
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")
 _WORKED = [code for code, name in enumerate(STATUSES) if name not in _NOT_WORKED]
-
-
-def without_values(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return metadata as it may be saved: a value may be a password, so only its name is kept."""
-    return dict.fromkeys(metadata, "(not saved)")
 
 
 def _replace(target: Path, write: Callable[[IO[bytes]], None]) -> None:
