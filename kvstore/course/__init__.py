@@ -10,6 +10,7 @@
     live                       a run with a view of it while it lasts
     my_code                    the files that a learner keeps
     running                    `run`: a client and a server of the learner, measured
+    stubs                      stubs that hand each call to a function
     replays                    the calls of a run, moving through its stations
     explorer                   sliders for a law, and a button that measures
     views                      tables and figures of runs

@@ -24,6 +24,7 @@ from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import STRATEGIES, Supports
 from kvstore.client.workload import Workload
 from kvstore.course import live, mode, my_code
+from kvstore.course.stubs import WrappedStub, noting
 from kvstore.measure import Run
 from kvstore.protocol import CREATE
 from kvstore.server import ServerDidNotStart, serving, serving_replicas
@@ -341,9 +342,9 @@ def strategy_of(
         requests = _Own(operations, messages) if messages else _Requests(operations)
         if due_times is not None:
             requests.due = {}
-            stub = _DueStub(stub, requests.due)
+            stub = _sent_when_due(stub, requests.due)
         if takes_stubs(client):
-            stub = [_ServerStub(stub, number) for number in range(servers)]
+            stub = [noting(stub, functools.partial(_server.set, n)) for n in range(servers)]
         if waits:
             requests.draw = operations.draw
             return stub, requests, list(due_times or ())
@@ -393,31 +394,6 @@ def takes_stubs(client: Callable[..., Any]) -> bool:
 def chosen_by_stub(_: list[int]) -> int:
     """Return the server of the stub whose method is called now; a function for `choose`."""
     return _server.get()
-
-
-class _ServerStub:
-    """The stub of one of several servers, which share a measured channel."""
-
-    def __init__(self, stub: Any, number: int) -> None:
-        self._stub, self._number = stub, number
-
-    def __getattr__(self, name: str) -> Any:
-        return _ServerMethod(getattr(self._stub, name), self._number)
-
-
-class _ServerMethod:
-    """One unary method of such a stub."""
-
-    def __init__(self, method: Any, number: int) -> None:
-        self._method, self._number = method, number
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        _server.set(self._number)
-        return self._method(*arguments, **named)
-
-    def future(self, *arguments: Any, **named: Any) -> Any:
-        _server.set(self._number)
-        return self._method.future(*arguments, **named)
 
 
 class _Requests:
@@ -472,32 +448,12 @@ class _Own(_Requests):
         return message
 
 
-class _DueStub:
-    """The stub of an open loop: its unary methods find out when the call of a message is due."""
+def _sent_when_due(stub: Any, due: dict[int, tuple[Any, float]]) -> WrappedStub:
+    """Return the stub of an open loop, which finds out when the call of a message is due."""
 
-    def __init__(self, stub: Any, due: dict[int, tuple[Any, float]]) -> None:
-        self._stub, self._due = stub, due
+    def around(method: Any, how: str, request: Any, **named: Any) -> Any:
+        _, due_s = due.get(id(request), (request, math.nan))
+        chosen = method.due(due_s) if due_s >= 0 else method
+        return getattr(chosen, how)(request, **named)
 
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._stub, name)
-        if not hasattr(method, "due"):
-            return method
-        setattr(self, name, _DueMethod(method, self._due))
-        return getattr(self, name)
-
-
-class _DueMethod:
-    """One method of such a stub."""
-
-    def __init__(self, method: Any, due: dict[int, tuple[Any, float]]) -> None:
-        self._method, self._due = method, due
-
-    def _of(self, request: Any) -> Any:
-        _, due_s = self._due.get(id(request), (request, math.nan))
-        return self._method.due(due_s) if due_s >= 0 else self._method
-
-    def __call__(self, request: Any, **named: Any) -> Any:
-        return self._of(request)(request, **named)
-
-    def __getattr__(self, name: str) -> Any:  # future and with_call
-        return lambda request, **named: getattr(self._of(request), name)(request, **named)
+    return WrappedStub(stub, around)

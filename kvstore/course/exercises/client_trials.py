@@ -20,6 +20,7 @@ import grpc
 from kvstore.client import measured_channel
 from kvstore.course.exercises import AnswerFailed, driven
 from kvstore.course.exercises.puppet import PATIENCE_S, Arrived, Puppet, Script, served
+from kvstore.course.stubs import WrappedStub
 from kvstore.measure.run import Run
 from kvstore.protocol import NOT_FOUND, OK, OWN_CONNECTION
 from kvstore.v1 import kvstore_pb2 as pb
@@ -143,7 +144,7 @@ def sending(
     ):
         stub: Any = KeyValueServiceStub(channel)
         if callbacks_late_s or ended_first:
-            stub = _OtherCallbacks(stub, callbacks_late_s, ended_first)
+            stub = _with_other_callbacks(stub, callbacks_late_s, ended_first)
         sender = Sender(answer, (stub, *arguments), channel)
         try:
             yield puppet, sender
@@ -158,43 +159,28 @@ def reach_stub(answer: Callable[..., Any], *arguments: Any) -> None:
         sender.returns(GRACE_S)
 
 
-class _OtherCallbacks:
-    """A stub whose futures call their callbacks late, or have ended from the start."""
+def _with_other_callbacks(stub: Any, late_s: float, ended_first: bool) -> WrappedStub:
+    """Return a stub whose futures call their callbacks late, or have ended from the start."""
 
-    def __init__(self, stub: Any, late_s: float, ended_first: bool) -> None:
-        self._stub, self._late_s, self._ended_first = stub, late_s, ended_first
-
-    def __getattr__(self, name: str) -> Any:
-        return _OtherMethod(getattr(self._stub, name), self._late_s, self._ended_first)
-
-
-class _OtherMethod:
-    """One method of such a stub."""
-
-    def __init__(self, method: Any, late_s: float, ended_first: bool) -> None:
-        self._method, self._late_s, self._ended_first = method, late_s, ended_first
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self._method(*arguments, **named)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._method, name)
-
-    def future(self, *arguments: Any, **named: Any) -> Any:
-        call = self._method.future(*arguments, **named)
-        if self._ended_first:
+    def around(method: Any, how: str, *arguments: Any, **named: Any) -> Any:
+        call = getattr(method, how)(*arguments, **named)
+        if how != "future":
+            return call
+        if ended_first:
             call.exception()
         add = call.add_done_callback
 
         def later(callback: Callable[[Any], Any]) -> None:
             def called(ended: Any) -> None:
-                time.sleep(self._late_s)
+                time.sleep(late_s)
                 callback(ended)
 
             add(called)
 
         call.add_done_callback = later
         return call
+
+    return WrappedStub(stub, around)
 
 
 @dataclass(frozen=True)
@@ -229,49 +215,24 @@ class ClientTrial:
 def try_client(script: Script, client: Callable[[Any], Any]) -> ClientTrial:
     """Run the client against a server that follows the script, and return what both saw."""
     returned, failure = None, None
+    deadlines_s: list[float | None] = []
+
+    def note(
+        method: Any, how: str, request: Any, timeout: float | None = None, **named: Any
+    ) -> Any:
+        deadlines_s.append(timeout)
+        return getattr(method, how)(request, timeout=timeout, **named)
+
     puppet = Puppet(script)
     with served(puppet) as address:
         with measured_channel(address, station_times=False) as channel:
-            stub = _NotingDeadlines(KeyValueServiceStub(channel))
             try:
-                returned = client(stub)
+                returned = client(WrappedStub(KeyValueServiceStub(channel), note))
             except AnswerFailed as error:
                 failure = error
             puppet.end()
-        deadlines_s = tuple(stub.deadlines_s)
-        return ClientTrial(returned, failure, channel.run(), tuple(puppet.arrived), deadlines_s)
-
-
-class _NotingDeadlines:
-    """A stub that notes the `timeout` of each call."""
-
-    def __init__(self, stub: Any) -> None:
-        self.deadlines_s: list[float | None] = []
-        self._stub = stub
-
-    def __getattr__(self, name: str) -> Any:
-        return _NotingMethod(getattr(self._stub, name), self.deadlines_s)
-
-
-class _NotingMethod:
-    """One method of such a stub."""
-
-    def __init__(self, method: Any, deadlines_s: list[float | None]) -> None:
-        self._method, self._deadlines_s = method, deadlines_s
-
-    def __call__(self, request: Any, timeout: float | None = None, **named: Any) -> Any:
-        self._deadlines_s.append(timeout)
-        return self._method(request, timeout=timeout, **named)
-
-    def with_call(self, request: Any, timeout: float | None = None, **named: Any) -> Any:
-        """Make a call; return its reply and the call."""
-        self._deadlines_s.append(timeout)
-        return self._method.with_call(request, timeout=timeout, **named)
-
-    def future(self, request: Any, timeout: float | None = None, **named: Any) -> Any:
-        """Start a call; return its future."""
-        self._deadlines_s.append(timeout)
-        return self._method.future(request, timeout=timeout, **named)
+        arrived = tuple(puppet.arrived)
+        return ClientTrial(returned, failure, channel.run(), arrived, tuple(deadlines_s))
 
 
 # A learner's stream client, judged by what a real server receives.

@@ -290,15 +290,3 @@ async def turns() -> None:
     """Let the other tasks of the loop go on until they wait for something."""
     for _ in range(TURNS):
         await asyncio.sleep(0)
-
-
-class Noting:
-    """A stub that says when a Retrieve is sent."""
-
-    def __init__(self, stub: Any, sent: Callable[[], object]) -> None:
-        self._stub, self._sent = stub, sent
-
-    def Retrieve(self, *arguments: Any, **named: Any) -> Any:
-        """Send the call."""
-        self._sent()
-        return self._stub.Retrieve(*arguments, **named)

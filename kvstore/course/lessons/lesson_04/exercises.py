@@ -12,11 +12,11 @@ from kvstore.course.exercises.puppet import Script
 from kvstore.course.lessons.lesson_04.lost_update import (
     History,
     NeverDone,
-    Watched,
     compare_and_set,
     history,
     key_of,
     orders,
+    watched,
 )
 from kvstore.server import serving
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
@@ -76,7 +76,7 @@ def _adding(answer: Any, counter: bytes, script: Script) -> tuple[ClientTrial, l
             raise NeverDone
 
     def client(stub: Any) -> Any:
-        return answer(Watched(stub, "A", calls, limit), counter, 0)
+        return answer(watched(stub, "A", calls, limit), counter, 0)
 
     return try_client(script, client), calls
 

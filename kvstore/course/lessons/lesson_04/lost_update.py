@@ -16,6 +16,7 @@ import pandas as pd
 from kvstore.client.channel import connected, target_of
 from kvstore.client.messages import create, retrieve
 from kvstore.course.experiments.failures import answer_to
+from kvstore.course.stubs import WrappedStub
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest, UpdateRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
@@ -62,56 +63,30 @@ def compare_and_set(stub: Any, counter: bytes, version: int, amount: int = 1) ->
             return version
 
 
-class Watched:
-    """A stub that notes each call; `turn` is called before a call is made."""
+def watched(
+    stub: Any, name: str, rows: list[dict[str, str]], turn: Callable[[], None]
+) -> WrappedStub:
+    """Return a stub that notes each call; `turn` is called before a call is made."""
 
-    def __init__(
-        self,
-        stub: Any,
-        name: str,
-        rows: list[dict[str, str]],
-        turn: Callable[[], None] | None = None,
-    ) -> None:
-        self._stub, self._name, self._rows, self._turn = stub, name, rows, turn
-
-    def __getattr__(self, method: str) -> "_WatchedMethod":
-        return _WatchedMethod(getattr(self._stub, method), method, self)
-
-    def made(self, method: str, request: Any, call: Any) -> None:
-        """Note a call that has ended."""
-        failed = call.exception() is not None
-        self._rows.append(
+    def around(method: Any, how: str, request: Any, *more: Any, **named: Any) -> Any:
+        turn()
+        call = method.future(request, *more, **named)
+        failed = call.exception() is not None  # it has ended
+        rows.append(
             {
-                "client": self._name,
-                "call": method,
+                "client": name,
+                "call": type(request).__name__.removesuffix("Request"),
                 "key": request.key.decode(),
                 "writes": getattr(request, "value", b"").decode(),
                 "status": call.code().name,
                 "reads": "" if failed else getattr(call.result(), "value", b"").decode(),
             }
         )
+        if how == "future":
+            return call
+        return (call.result(), call) if how == "with_call" else call.result()
 
-
-class _WatchedMethod:
-    def __init__(self, method: Any, name: str, stub: Watched) -> None:
-        self._method, self._name, self._watched = method, name, stub
-
-    def __call__(self, request: Any, *more: Any, **named: Any) -> Any:
-        return self.future(request, *more, **named).result()
-
-    def with_call(self, request: Any, *more: Any, **named: Any) -> tuple[Any, Any]:
-        """Return the reply and the call."""
-        call = self.future(request, *more, **named)
-        return call.result(), call
-
-    def future(self, request: Any, *more: Any, **named: Any) -> Any:
-        """Make the call when it is this client's turn; return it when it has ended."""
-        if self._watched._turn is not None:
-            self._watched._turn()
-        call = self._method.future(request, *more, **named)
-        call.exception()
-        self._watched.made(self._name, request, call)
-        return call
+    return WrappedStub(stub, around)
 
 
 @dataclass(frozen=True)
@@ -164,8 +139,8 @@ class _Client:
 
     def begin(self, stub: Any, counter: bytes, rows: list[dict[str, str]]) -> None:
         """Start the thread; return when it stands before its first call, or has ended."""
-        watched = Watched(stub, self.name, rows, self._wait)
-        threading.Thread(target=self._work, args=(watched, counter), daemon=True).start()
+        noted = watched(stub, self.name, rows, self._wait)
+        threading.Thread(target=self._work, args=(noted, counter), daemon=True).start()
         self._until_it_stands()
 
     def make_a_call(self) -> None:

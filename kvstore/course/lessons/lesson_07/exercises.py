@@ -12,7 +12,8 @@ import grpc
 from kvstore.client.channel import OPTIONS
 from kvstore.client.client import LATE_REPORTS_S
 from kvstore.course.exercises import Exercise, Verdict, driven, not_yet, passed
-from kvstore.course.exercises.puppet import PATIENCE_S, Noting, Puppet, puppet, turns
+from kvstore.course.exercises.puppet import PATIENCE_S, Puppet, puppet, turns
+from kvstore.course.stubs import noting
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 # 07.ask_all -----------------------------------------------------------------------------------
@@ -43,7 +44,7 @@ class _Trial:
     """Calls of the answer, against a back end that holds every call."""
 
     def __init__(self, back_end: Puppet, stub: Any) -> None:
-        self.back_end, self.stub = back_end, Noting(stub, self._note)
+        self.back_end, self.stub = back_end, noting(stub, self._note)
         self.most = 0
         """The most calls that waited at the back end at once."""
         self.early = False

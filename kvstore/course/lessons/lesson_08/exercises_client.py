@@ -14,6 +14,7 @@ import grpc
 from kvstore.course.exercises import Exercise, Verdict, expect, passed
 from kvstore.course.exercises.client_trials import GRACE_S, Requests, sending
 from kvstore.course.exercises.puppet import wait_for_count
+from kvstore.course.stubs import noting
 from kvstore.server.hosted import replace_in_code
 from kvstore.v1 import kvstore_pb2 as pb
 
@@ -56,28 +57,6 @@ class _Clock:
 
 _FAILS: Final = grpc.StatusCode.INTERNAL
 _READINGS: Final = ("perf_counter", "monotonic", "time")
-
-
-class _Noting:
-    """A stub that notes when its methods are called."""
-
-    def __init__(self, stub: Any, clock: _Clock, sent_s: list[float]) -> None:
-        self._stub, self._clock, self._sent_s = stub, clock, sent_s
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._stub, name)
-        return type(
-            "Method",
-            (),
-            {
-                "__call__": lambda _, *a, **n: self._noted(method, *a, **n),
-                "future": lambda _, *a, **n: self._noted(method.future, *a, **n),
-            },
-        )()
-
-    def _noted(self, method: Any, *arguments: Any, **named: Any) -> Any:
-        self._sent_s.append(self._clock.now_s)
-        return method(*arguments, **named)
 
 
 def _near(times_s: Iterable[Any], expected_s: Iterable[float]) -> bool:
@@ -169,7 +148,10 @@ def _requests() -> Any:
 
 
 def _noting(answer: Any, clock: _Clock, sent_s: list[float]) -> Any:
-    return lambda stub, *rest: answer(_Noting(stub, clock, sent_s), *rest)
+    def note() -> None:
+        sent_s.append(clock.now_s)
+
+    return lambda stub, *rest: answer(noting(stub, note), *rest)
 
 
 OPEN_LOOP = Exercise(

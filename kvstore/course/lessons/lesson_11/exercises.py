@@ -22,7 +22,8 @@ from kvstore.course.exercises import (
     not_yet,
     passed,
 )
-from kvstore.course.exercises.puppet import Noting, Puppet, puppet, turns, wait_until
+from kvstore.course.exercises.puppet import Puppet, puppet, turns, wait_until
+from kvstore.course.stubs import noting
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
@@ -85,8 +86,8 @@ class _Replicas:
         sent_s: list[float] = []
         async with self._stubs() as (first, second):
             began_s = loop.time()
-            noting = Noting(second, lambda: sent_s.append(loop.time()))
-            read = answer(first, noting, RetrieveRequest(key=KEY), after_s)
+            noted = noting(second, lambda: sent_s.append(loop.time()))
+            read = answer(first, noted, RetrieveRequest(key=KEY), after_s)
             task = asyncio.ensure_future(read)
             await turns()  # in which the answer sets its timer
             await asyncio.sleep(MOST_LATE * after_s)
