@@ -137,9 +137,9 @@ def closed_loop(in_flight: int, stations: Sequence[Station]) -> Prediction:
             f"{in_flight} in flight, each takes {seconds(round_s)}: N / D",
             "calls in flight",
         )
-    named = slowest.name.startswith(("a ", "the ")) or slowest.name[-1:].isdigit()
+    named = slowest.name.startswith(("a ", "one ", "the ")) or slowest.name[-1:].isdigit()
     name = slowest.name if named else f"the {slowest.name}"
-    at_once = "" if slowest.servers == 1 else f", and it serves {number(slowest.servers)} at once"
+    at_once = "" if slowest.servers == 1 else f", {number(slowest.servers)} calls at once"
     return Prediction(
         slowest.most_per_s,
         "calls/s",
