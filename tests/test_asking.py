@@ -174,6 +174,7 @@ class TestPage:
             if page.evaluate("document.activeElement.id").startswith("vote-"):
                 page.keyboard.type("7")
                 page.keyboard.press("Enter")
+                assert page.evaluate("document.activeElement.closest('.rpc-ask') !== null")
             if page.evaluate("document.activeElement.getAttribute('role')") == "slider":
                 page.keyboard.press("ArrowUp")
             if page.evaluate("document.activeElement.textContent") == "Commit this line":

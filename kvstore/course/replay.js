@@ -255,9 +255,10 @@ function showReplay(root, panels) {
   function gridOf(count, roomW, height, ring = 0) {
     for (const radius of [5.2, 4, 3, 2, 1.4]) {
       const stride = 2.6 * radius + 1 + ring, columns = Math.max(1, Math.floor((roomW - 20) / stride)), rows = Math.floor(height / stride);
-      if (count <= columns * rows || radius === 1.4)
+      const fits = count <= columns * rows;
+      if (fits || radius === 1.4)
         return {
-          radius, most: columns * rows,
+          radius, most: columns * (fits ? rows : Math.floor((height - 16) / stride)), // below them: how many more
           at: (x, y, rank) => [x + 12 + (rank % columns) * stride, y + 48 + Math.floor(rank / columns) * stride],
         };
     }

@@ -328,3 +328,30 @@ def test_the_page_shows_the_counts_of_the_records(measured, browser, tmp_path):
         assert "ended with" in call
     assert chosen != other
     assert moved > at_s
+
+
+DRAWN = """() => {
+  const dots = [], texts = [], context = CanvasRenderingContext2D.prototype;
+  const {arc, fillText} = context;
+  context.arc = function (x, y, ...more) { dots.push(y + more[0]); arc.call(this, x, y, ...more); };
+  context.fillText = function (text, x, y, ...more) {
+    texts.push([text, y]); fillText.call(this, text, x, y, ...more);
+  };
+  document.querySelector('.rpc-replay').replay.goTo(0.5);
+  return [Math.max(...dots), texts];
+}"""
+
+
+@pytest.mark.slow
+def test_the_number_of_calls_that_a_room_cannot_show_is_below_its_dots(browser, tmp_path):
+    waits = StationTimes(pool_s=0.9, lock_s=0.0, disk_s=0.05, rest_s=0.0)
+    many = of([(0.0, 1.0, "retrieve", "OK", waits)] * 3_000, server=ServerReport.of(ONE_LOCK))
+    page_file = tmp_path / "page.html"
+    page_file.write_text(f"<!doctype html><meta charset=utf-8>{replay(many).html}", "utf-8")
+    page = browser.new_page(viewport={"width": 900, "height": 800})
+    page.goto(page_file.as_uri())
+
+    lowest_dot, texts = page.evaluate(DRAWN)
+
+    (below,) = (y for text, y in texts if re.fullmatch(r"and \d+ more", text))
+    assert lowest_dot < below - 11, "the text is 11 pixels high"

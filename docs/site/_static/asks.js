@@ -71,11 +71,12 @@
 
   function vote(element, root) {
     const data = element.rpcData, before = answers.predictions[data.id];
-    const said = make("p", { class: "rpc-said", "aria-live": "polite" });
+    const said = make("p", { class: "rpc-said", "aria-live": "polite", tabindex: "-1" });
     const commit = (value, { curve, sure } = {}) => {
       answers.predictions[data.id] = { value, unit: data.unit, at: Date.now() / 1e3, measured: measuredOf(data.id), ...(sure ? { interval: sure } : {}), ...(curve ? { curve, dots: comparisonOf(data.id)?.rpcData.curve?.dots ?? [] } : {}) };
       keep();
       locked();
+      said.focus({ preventScroll: true }); // the field that had it is disabled now
       unfold(root, true);
     };
     const locked = () => {
@@ -229,7 +230,7 @@
       location.reload();
     };
     const all = make("button", { type: "button", class: "rpc-button rpc-quiet" }, "Show all");
-    all.onclick = () => { for (const each of votes) each.rpcSkipped = true; all.remove(); unfold(root, false); };
+    all.onclick = () => { for (const each of votes) each.rpcSkipped = true; all.remove(); saving.focus(); unfold(root, false); };
     bar = make("div", { class: "rpc-bar" }, make("span"), all, saving, again);
     more = make("p", { class: "rpc-more" });
     gather(root);
