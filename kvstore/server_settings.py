@@ -82,9 +82,8 @@ class ServerSettings:
     its reply was sent. A client that sends the next call at once is refused with UNAVAILABLE.
     Without it, the call waits."""
     group_commit: bool = setting(
-        False, "a batch uses the disk once, as in databases, not once for each operation"
+        False, "all writes that wait share one fsync; only for a store on a disk, sqlite:FOLDER"
     )
-    """One read delay for a batch that only reads, else one write delay."""
     stall_s: float = setting(
         0.0, "seconds for which the disk stalls, at the beginning of every stall_every_s"
     )
@@ -104,11 +103,10 @@ class ServerSettings:
         "where the data are: memory; on asyncio also sqlite:FOLDER or etcd:HOST:PORT,HOST:PORT,...",
     )
     """`memory`: gone when the server ends. `sqlite:FOLDER`: a file in this folder; a write is
-    acknowledged only after its fsync. A server started again on the folder has all its data. With
-    `group_commit`, all writes that wait share one fsync; `write_delay_s` is added before each
-    transaction. `etcd:HOST:PORT,...`: the nodes of an etcd cluster; a write is acknowledged when a
-    majority of them has it on disk. Locks and the simulated disk have no effect there, and there is
-    no `group_commit`."""
+    acknowledged only after its fsync. A server started again on the folder has all its data.
+    `write_delay_s` is added before each transaction. `etcd:HOST:PORT,...`: the nodes of an etcd
+    cluster; a write is acknowledged when a majority of them has it on disk. Locks and the simulated
+    disk have no effect there."""
     servicer: str | None = setting(
         None, "file with a servicer class that `kvstore.server.hosted.pack` wrote, served as it is"
     )
@@ -236,14 +234,12 @@ def _check_store(settings: ServerSettings) -> None:
             "store must be memory, sqlite:FOLDER, or etcd:HOST:PORT with several nodes separated"
             f" by commas, got {store!r}"
         )
+    if settings.group_commit and kind != "sqlite":
+        raise ValueError(f"group_commit is for a store sqlite:FOLDER, got the store {store}")
     if kind == "memory":
         return
     if not settings.use_asyncio:
         raise ValueError(f"store {kind} is served on asyncio only: add use_asyncio=True")
-    if kind == "etcd" and settings.group_commit:
-        raise ValueError(
-            "store etcd: each operation is a call of etcd, so group_commit must be False"
-        )
     if settings.back_end is not None:
         raise ValueError(
             f"store {kind} and back_end exclude each other: a server with a back end stores nothing"

@@ -1,4 +1,4 @@
-"""The stream of the contract, spoken by hand: ids, order of finishing, batches, group commit."""
+"""The stream of the contract, spoken by hand: ids, order of finishing, batches."""
 
 import time
 from collections.abc import Iterator
@@ -133,10 +133,7 @@ def test_more_streams_than_threads_do_not_wait_for_one_another(own_server, stack
             stream.end()
 
 
-READ_S, WRITE_S = 0.02, 0.1
-
 every_locking = pytest.mark.parametrize("locking", LOCKINGS)
-either_way = pytest.mark.parametrize("group_commit", [False, True])
 
 
 @pytest.fixture
@@ -163,10 +160,7 @@ def requested(own_server) -> Any:
 
 @pytest.mark.slow
 @every_locking
-@either_way
-def test_either_way_each_operation_has_a_status_of_its_own_and_the_order_is_kept(
-    group_commit, locking, requested
-):
+def test_each_operation_has_a_status_of_its_own_and_the_order_is_kept(locking, requested):
     reply = requested(
         [CREATE, RETRIEVE, CREATE, UPDATE, 99, RETRIEVE, DELETE, RETRIEVE, UPDATE, RETRIEVE],
         [b"k", b"k", b"k", b"k", b"k", b"k", b"k", b"k", b"other", b""],
@@ -175,7 +169,6 @@ def test_either_way_each_operation_has_a_status_of_its_own_and_the_order_is_kept
         b"3",
         b"4",
         locking=locking,
-        group_commit=group_commit,
     )
 
     assert [
@@ -192,33 +185,3 @@ def test_either_way_each_operation_has_a_status_of_its_own_and_the_order_is_kept
     ] == list(reply.statuses)
     assert [b"1", b"3"] == list(reply.values)
     assert (5, "the key is known already: update replaces its value") == (reply.id, reply.detail)
-
-
-BATCHES = {
-    "reads": ([RETRIEVE] * 6, 6 * READ_S, READ_S),
-    "one write": ([RETRIEVE] * 5 + [DELETE], 5 * READ_S + WRITE_S, WRITE_S),
-    "writes": ([DELETE] * 6, 6 * WRITE_S, WRITE_S),
-}
-"""What is in a batch, and what it pays: operation by operation, and as a group."""
-
-
-@pytest.mark.slow
-@every_locking
-def test_as_a_group_a_batch_pays_the_disk_once(locking, requested):
-    """A busy machine only adds to a sleep; an event loop's timer may end 1 ms early."""
-    for name, (kinds, each_s, group_s) in BATCHES.items():
-        paid_s = {
-            group_commit: requested(
-                kinds,
-                [b"k%d" % number for number in range(6)],
-                locking=locking,
-                group_commit=group_commit,
-                read_delay_s=READ_S,
-                write_delay_s=WRITE_S,
-            ).station_times.disk_s
-            for group_commit in (False, True)
-        }
-
-        assert paid_s[False] >= 0.9 * each_s, name
-        assert paid_s[True] >= 0.9 * group_s, name
-        assert paid_s[True] < paid_s[False], name

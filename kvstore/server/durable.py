@@ -206,6 +206,7 @@ class DurableService(AsyncKeyValueService):
     def __init__(self, settings: ServerSettings, counts: Counts) -> None:
         super().__init__(settings, counts)
         self._store = self._durable = DurableStore(settings)
+        self._group_commit = settings.group_commit
 
     def _at_once(self) -> bool:
         return False
@@ -226,16 +227,13 @@ class DurableService(AsyncKeyValueService):
             clock.worked()
         return statuses[0], b""
 
-    async def _commit(self, request: Batch, clock: StationClock) -> Answer:
-        kinds, keys = request.kinds, request.keys
-        if only_reads(kinds):
-            return await super()._commit(request, clock)
+    async def _apply_all(self, request: Batch, clock: StationClock) -> Answer:
+        """Write the operations of a request together with `group_commit`, else one by one."""
+        if not self._group_commit or only_reads(request.kinds):
+            return await super()._apply_all(request, clock)
         clock.begin()
-        held = self._locks.through_disk
-        async with self._locks.holding_all(kinds, keys) if held else FREE:
-            clock.locked()
-            answer = await self._written(kinds, keys, request.values)
-            clock.worked()
+        answer = await self._written(request.kinds, request.keys, request.values)
+        clock.worked()
         return answer
 
     async def _written(

@@ -14,8 +14,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import (
-    AsyncExitStack,
-    ExitStack,
     asynccontextmanager,
     contextmanager,
     nullcontext,
@@ -39,8 +37,8 @@ from kvstore.protocol import (
 from kvstore.server_settings import ServerSettings
 
 # Each kind exists for threads and for asyncio. `holding(kind, key)` is the lock of an operation,
-# `holding_all` has those of a batch: for `with`, or for `async with`. `through_disk` says whether a
-# lock is held during the disk time as well, or only while the dictionary changes.
+# for `with` or for `async with`. `through_disk` says whether a lock is held during the disk time
+# as well, or only while the dictionary changes.
 
 
 FREE: nullcontext[None] = nullcontext()
@@ -57,10 +55,6 @@ class GlobalLock:
         self._lock = lock()
 
     def holding(self, kind: int, key: bytes) -> Any:
-        """Return the lock."""
-        return self._lock
-
-    def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> Any:
         """Return the lock."""
         return self._lock
 
@@ -81,14 +75,6 @@ class KeyLocks:
     def holding(self, kind: int, key: bytes) -> Any:
         """Return the lock of the key; no lock for a retrieve."""
         return FREE if kind == RETRIEVE else self._writing(key)
-
-    @contextmanager
-    def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> Iterator[None]:
-        """Hold the lock of every key that the batch writes."""
-        with ExitStack() as held:
-            for key in _written(kinds, keys):
-                held.enter_context(self._writing(key))
-            yield
 
     @contextmanager
     def _writing(self, key: bytes) -> Iterator[None]:
@@ -129,16 +115,6 @@ class AsyncKeyLocks(KeyLocks):
         return super().holding(kind, key) if self.through_disk else FREE
 
     @asynccontextmanager
-    async def holding_all(  # type: ignore[override]
-        self, kinds: bytes, keys: Sequence[bytes]
-    ) -> AsyncIterator[None]:
-        """Hold the lock of every key that the batch writes; none unless held through the disk."""
-        async with AsyncExitStack() as held:
-            for key in _written(kinds, keys) if self.through_disk else ():
-                await held.enter_async_context(self._writing(key))
-            yield
-
-    @asynccontextmanager
     async def _writing(self, key: bytes) -> AsyncIterator[None]:  # type: ignore[override]
         lock = self._enter(key)
         try:
@@ -146,11 +122,6 @@ class AsyncKeyLocks(KeyLocks):
                 yield
         finally:
             self._leave(key)
-
-
-def _written(kinds: bytes, keys: Sequence[bytes]) -> list[bytes]:
-    """Return each key that is written, sorted, so that no two batches deadlock."""
-    return sorted({key for kind, key in zip(kinds, keys, strict=True) if kind != RETRIEVE})
 
 
 LOCKS: dict[str, Callable[[], GlobalLock | KeyLocks]] = {
@@ -197,11 +168,6 @@ class Disk:
             return 0.0
         passed_s = (time.perf_counter() - self._began_s) % self._stall_every_s
         return max(0.0, self._stall_s - passed_s)
-
-    def heaviest(self, kinds: bytes) -> int:
-        """Return the kind whose disk time a group commit takes: a write, if there is one."""
-        reads = kinds.count(RETRIEVE)
-        return RETRIEVE if reads == len(kinds) else next(kind for kind in kinds if kind != RETRIEVE)
 
     def work(self, kind: int) -> None:
         """Block the calling thread for the disk time."""

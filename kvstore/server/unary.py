@@ -43,7 +43,6 @@ class UnaryMethods(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._store = Store()
         self._disk = disk_for(settings)
         self._locks = store.LOCKS[settings.locking]()
-        self._group_commit = settings.group_commit
         self._report_times = settings.station_times
         self._counts = counts
         self._pool = pool
@@ -107,9 +106,7 @@ class UnaryMethods(kvstore_pb2_grpc.KeyValueServiceServicer):
         return answer
 
     def _apply_all(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
-        """Execute all operations of a request: with one commit if that is set, else one by one."""
-        if self._group_commit:
-            return self._commit(request, clock)
+        """Execute the operations of a request one by one."""
         statuses = bytearray()
         values = []
         for kind, key, value in operations_of(request):
@@ -119,23 +116,6 @@ class UnaryMethods(kvstore_pb2_grpc.KeyValueServiceServicer):
             if kind == RETRIEVE and status == OK:
                 values.append(found)
         return bytes(statuses), values
-
-    def _commit(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
-        """Execute all operations with one commit: all locks, the disk once, then the store."""
-        kinds, keys = request.kinds, request.keys
-        kind = self._disk.heaviest(kinds)
-        clock.begin()
-        if self._locks.through_disk:
-            with self._locks.holding_all(kinds, keys):
-                clock.locked()
-                self._disk.work(kind)
-                clock.worked()
-                return self._store.apply_columns(kinds, keys, request.values)
-        self._disk.work(kind)
-        clock.worked()
-        with self._locks.holding_all(kinds, keys):
-            clock.locked()
-            return self._store.apply_columns(kinds, keys, request.values)
 
     def _apply(self, kind: int, key: bytes, value: bytes, clock: StationClock) -> tuple[int, bytes]:
         """Acquire the lock, use the disk and apply the operation, in the order of the locking."""

@@ -41,7 +41,6 @@ class AsyncUnaryMethods(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._store = Store()
         self._disk = disk_for(settings)
         self._locks = store.ASYNC_LOCKS[settings.locking]()
-        self._group_commit = settings.group_commit
         self._report_times = settings.station_times
         self._counts = counts
         self._pool = pool
@@ -105,9 +104,7 @@ class AsyncUnaryMethods(kvstore_pb2_grpc.KeyValueServiceServicer):
         return answer
 
     async def _apply_all(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
-        """Execute all operations of a request: with one commit if that is set, else one by one."""
-        if self._group_commit:
-            return await self._commit(request, clock)
+        """Execute the operations of a request one by one."""
         statuses = bytearray()
         values = []
         for kind, key, value in operations_of(request):
@@ -117,23 +114,6 @@ class AsyncUnaryMethods(kvstore_pb2_grpc.KeyValueServiceServicer):
             if kind == RETRIEVE and status == OK:
                 values.append(found)
         return bytes(statuses), values
-
-    async def _commit(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
-        """Execute all operations with one commit: all locks, the disk once, then the store."""
-        kinds, keys = request.kinds, request.keys
-        kind = self._disk.heaviest(kinds)
-        clock.begin()
-        if self._locks.through_disk:
-            async with self._locks.holding_all(kinds, keys):
-                clock.locked()
-                await self._disk.work_async(kind)
-                clock.worked()
-                return self._store.apply_columns(kinds, keys, request.values)
-        await self._disk.work_async(kind)
-        clock.worked()
-        async with self._locks.holding_all(kinds, keys):
-            clock.locked()
-            return self._store.apply_columns(kinds, keys, request.values)
 
     async def _apply(
         self, kind: int, key: bytes, value: bytes, clock: StationClock

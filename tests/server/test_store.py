@@ -29,32 +29,22 @@ SHORT_S = 0.02
 
 A, B = b"a", b"b"
 WHO_WAITS = [
-    # locking, a batch that holds its locks, an operation beside it, whether that one waits
-    ("global", [(UPDATE, A)], (UPDATE, B), True),
-    ("global", [(RETRIEVE, A)], (RETRIEVE, B), True),
-    ("global", [(UPDATE, A), (RETRIEVE, B)], (RETRIEVE, b"c"), True),
-    ("per_key_held", [(UPDATE, A)], (DELETE, A), True),
-    ("per_key_held", [(UPDATE, A)], (UPDATE, B), False),
-    ("per_key_held", [(UPDATE, A)], (RETRIEVE, A), False),
-    ("per_key_held", [(RETRIEVE, A)], (UPDATE, A), False),
-    ("per_key_held", [(UPDATE, A), (DELETE, B), (UPDATE, A)], (UPDATE, B), True),
-    ("per_key_held", [(UPDATE, A), (RETRIEVE, B)], (UPDATE, B), False),
-    ("per_key", [(CREATE, A)], (CREATE, B), False),
-    ("per_key", [(RETRIEVE, A)], (RETRIEVE, A), False),
+    # locking, an operation that holds its lock, another one beside it, whether that one waits
+    ("global", (UPDATE, A), (UPDATE, B), True),
+    ("global", (RETRIEVE, A), (RETRIEVE, B), True),
+    ("per_key_held", (UPDATE, A), (DELETE, A), True),
+    ("per_key_held", (UPDATE, A), (UPDATE, B), False),
+    ("per_key_held", (UPDATE, A), (RETRIEVE, A), False),
+    ("per_key_held", (RETRIEVE, A), (UPDATE, A), False),
+    ("per_key", (CREATE, A), (CREATE, B), False),
+    ("per_key", (RETRIEVE, A), (RETRIEVE, A), False),
 ]
-
-
-def held_by(locks, batch):
-    """What a single operation holds, or those of a batch."""
-    if len(batch) == 1:
-        return locks.holding(*batch[0])
-    return locks.holding_all(bytes(kind for kind, _ in batch), [key for _, key in batch])
 
 
 @pytest.mark.parametrize(
     ("locking", "first", "second", "waits"),
     # On an event loop no other task runs during a step, so `per_key` locks nothing there.
-    [*WHO_WAITS, ("per_key", [(UPDATE, A)], (UPDATE, A), True)],
+    [*WHO_WAITS, ("per_key", (UPDATE, A), (UPDATE, A), True)],
 )
 def test_who_waits_for_whom_among_threads(locking, first, second, waits):
     locks = LOCKS[locking]()
@@ -65,7 +55,7 @@ def test_who_waits_for_whom_among_threads(locking, first, second, waits):
             entered.set()
 
     other = threading.Thread(target=enter)
-    with held_by(locks, first):
+    with locks.holding(*first):
         other.start()
         came_in = entered.wait(SHORT_S if waits else HANG_S)
     other.join(HANG_S)
@@ -84,7 +74,7 @@ def test_who_waits_for_whom_among_tasks(locking, first, second, waits):
             async with locks.holding(*second):
                 entered.set()
 
-        async with held_by(locks, first):
+        async with locks.holding(*first):
             other = asyncio.create_task(enter())
             await turns()
             came_in = entered.is_set()
@@ -92,25 +82,6 @@ def test_who_waits_for_whom_among_tasks(locking, first, second, waits):
         return came_in, entered.is_set()
 
     assert (not waits, True) == asyncio.run(scene())
-
-
-def test_two_batches_that_want_the_same_keys_do_not_wait_for_ever():
-    """Whatever order they name them in, they take them in the same."""
-
-    async def scene() -> None:
-        locks = ASYNC_LOCKS["per_key_held"]()
-
-        async def commit(keys: list[bytes]) -> None:
-            async with locks.holding_all(bytes([UPDATE, UPDATE]), keys):
-                await turns()
-
-        # Another writer has one key: both batches are in the middle of taking when it lets go.
-        async with locks.holding(UPDATE, b"a"):
-            both = [asyncio.create_task(commit(keys)) for keys in ([b"a", b"b"], [b"b", b"a"])]
-            await turns()
-        await asyncio.wait_for(asyncio.gather(*both), HANG_S)
-
-    asyncio.run(scene())
 
 
 def test_an_operation_that_fails_gives_its_lock_back():
