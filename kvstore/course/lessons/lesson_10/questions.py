@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kvstore import numbers
+from kvstore.course.lessons.lesson_10 import storm
 from kvstore.course.questions import (
     Option,
     PredictionQuestion,
@@ -15,12 +16,9 @@ from kvstore.course.questions import (
     number_question,
 )
 from kvstore.measure import Run
-from kvstore.model import Prediction, Station, overload
+from kvstore.model import Prediction, overload
 from kvstore.protocol import OK
 
-BACK_END = Station("thread pool", 0.080, 4)
-USERS_PER_S = 35.0
-ATTEMPTS = 4
 NINETY = 1.645
 """90 % of a normal distribution lie within so many standard deviations."""
 
@@ -41,7 +39,7 @@ def counted(run: Run) -> int:
     return run.server.answered
 
 
-def failing_for_long(failing: float, ratio: float, attempts: int = ATTEMPTS) -> Prediction:
+def failing_for_long(failing: float, ratio: float, attempts: int = storm.ATTEMPTS) -> Prediction:
     """Return how many of 100 calls fail while this share of the attempts does, with a budget.
 
     Each failed attempt costs a token and each other one earns `ratio` of a token. So there are
@@ -70,7 +68,7 @@ PREDICTIONS = (
         "Long after the peak: how many of 100 calls fail? (If you say none, write 1.)",
         unit="calls",
         measured=failed_late,
-        model=lambda run: overload.failing_in_storm(USERS_PER_S, ATTEMPTS, BACK_END),
+        model=lambda run: storm.prediction(np.sort(run.records["due_s"]).tolist()),
         main=True,
     ),
     PredictionQuestion(
