@@ -1,8 +1,8 @@
 """The core lessons in a real browser: run as a whole, and as a learner goes through them.
 
-Predictions are typed, a wrong and a right answer are handed in, sliders are moved by mouse and by
-keyboard, the button runs the client, the service of lesson 15 is measured and named, and the quiz
-is answered. The suite has one lesson, the long tests have all of them.
+Predictions are typed, curves are drawn, a wrong and a right answer are handed in, the service of
+lesson 15 is measured and named, and the quiz is answered. The suite has one lesson, the long tests
+have all of them.
 """
 
 import json
@@ -30,7 +30,7 @@ LESSONS = [f"{name}.ipynb" for name in lessons.LESSONS.values()]
 SIZES = {"1280x800": (1280, 800), "640x400": (640, 400)}
 """The second one is the first one at a zoom of 200 %."""
 ONE = ("03", "1280x800")
-"""The lesson and the size in the suite: it has exercises, predictions, sliders and a quiz."""
+"""The lesson and the size in the suite: it has exercises, predictions and a quiz."""
 CASES = [
     pytest.param(
         *(name, size),
@@ -220,49 +220,6 @@ class Learner:
             shown = str(self.run(check))
             assert ("✔" in shown) == (what == "right"), f"{exercise}, {what}: {shown[:400]}"
 
-    def move_the_law(self, cell):
-        """Move each slider by keyboard, the first by mouse as well, and press the button."""
-        outputs = self.node(cell, "outputs")
-        handles = outputs.query_selector_all(".noUi-handle")
-        assert handles, "no slider was drawn"
-        sentence = outputs.query_selector("[aria-live]")
-        assert sentence.bounding_box()["height"] < 100
-
-        def said():  # drawn anew for each of the values
-            return outputs.query_selector("[aria-live]").inner_text()
-
-        def agrees():
-            shown = [each.inner_text() for each in outputs.query_selector_all(".widget-readout")]
-            for choice in outputs.query_selector_all("select"):
-                shown.append(choice.evaluate("each => each.selectedOptions[0].innerText"))
-            return re.findall(r" = (\S+?)(?=, |: predicted)", said()) == shown
-
-        for number, handle in enumerate(handles):
-            before = said()
-            handle.focus()
-            lowest = handle.get_attribute("aria-valuenow") == handle.get_attribute("aria-valuemin")
-            self.page.keyboard.press("ArrowRight" if lowest else "ArrowLeft")
-            self._until(lambda before=before: said() != before, f"slider {number} redraws")
-        for choice in outputs.query_selector_all("select"):
-            for index in (1, 0):
-                before = said()
-                choice.select_option(index=index)
-                self._until(lambda before=before: said() != before, "the choice redraws")
-        before = said()
-        handles[0].scroll_into_view_if_needed()
-        box, track = handles[0].bounding_box(), outputs.query_selector(".noUi-base").bounding_box()
-        middle = track["x"] + track["width"] / 2
-        self.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        self.page.mouse.down()
-        self.page.mouse.move(middle + (60 if box["x"] < middle else -60), box["y"] + 5, steps=5)
-        self.page.mouse.up()
-        self._until(lambda: said() != before, "a slider follows the mouse")
-        self._until(agrees, "the sentence has the values of the sliders")
-        button = outputs.query_selector("button")
-        if button:
-            button.click()
-            self._until(lambda: "measured" in said(), "the button measures", LASTING_S)
-
     def answer_the_quiz(self, cell):
         """Choose the first option of each question, then a second one of the first question."""
         outputs = self.node(cell, "outputs")
@@ -304,8 +261,6 @@ def go_through(learner):
             learner.draw(cell)
         elif 'check("' in source:
             learner.hand_in(cell, cells)
-        elif "explore(" in source and "import" not in source:
-            learner.move_the_law(cell)
         elif source.startswith("quiz("):
             learner.answer_the_quiz(cell)
 

@@ -155,7 +155,7 @@ def _lessons(titles: dict[Path, str]) -> str:
         "each step you commit to a prediction. Then you run it, and find out why the measurement "
         "differs.",
         "**These pages ask first.** Each shows one run of its lesson, and holds it back until you "
-        "have committed to a number. Exercises and sliders work in JupyterLab, where the runs are "
+        "have committed to a number. Exercises work in JupyterLab, where the runs are "
         "yours: `python3 course.py lab` opens it.",
         'New here? <a href="index.html">Five published benchmarks, checked with one formula</a>.',
         "![Throughput of each step, predicted and measured](ladder.svg)",

@@ -12,7 +12,6 @@
     running                    `run`: a client and a server of the learner, measured
     stubs                      stubs that hand each call to a function
     replays                    the calls of a run, moving through its stations
-    explorer                   sliders for a law, and a button that measures
     views                      tables and figures of runs
     progress                   predictions, answers and help between sittings
     lessons                    the lessons, and the learner's progress in them
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from kvstore.course.checks import check, hint, solution
     from kvstore.course.comparisons import claim, compare
     from kvstore.course.exercises import NOT_ATTEMPTED
-    from kvstore.course.explorer import Slider, explore
     from kvstore.course.in_class import join, leave, open_class
     from kvstore.course.kernel import lesson
     from kvstore.course.predictions import again, predict, quiz
@@ -60,13 +58,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOT_ATTEMPTED",
-    "Slider",
     "again",
     "check",
     "claim",
     "compare",
     "draw_stations",
-    "explore",
     "hint",
     "join",
     "leave",
@@ -87,13 +83,11 @@ __all__ = [
 
 _HOME: Final = {
     "NOT_ATTEMPTED": "exercises",
-    "Slider": "explorer",
     "again": "predictions",
     "check": "checks",
     "claim": "comparisons",
     "compare": "comparisons",
     "draw_stations": "views.stations",
-    "explore": "explorer",
     "hint": "checks",
     "join": "in_class",
     "leave": "in_class",

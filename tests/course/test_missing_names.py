@@ -107,7 +107,6 @@ CALLS = [
     ("with serving(5): pass", "TypeError", "serving(**settings)"),
     ("def mine():\n    claim('x')\nmine()", "TypeError", "claim(sentence, holds)"),
     ("workload.crud(sed=3)", "TypeError", "'sed'"),
-    ("explore(lambda x: x, 3, over='x')", "AttributeError", "Slider] as sliders, got 3"),
     ("measure.audit(3)", "AttributeError", "takes Run as run, got 3"),
 ]
 
@@ -171,7 +170,6 @@ def test_stopping_a_cell_shows_one_line(kernel, source):
     "source",
     [
         "1 / 0",
-        "explore(lambda x: 1 / 0, {'x': Slider('x', (1, 2), 1)}, over='x')",
         "measure.audit(object.__new__(measure.Run))",
     ],
 )
