@@ -89,7 +89,7 @@ CPU_BAND: Final = 0.20
 
 @dataclass(frozen=True)
 class Agreement:
-    """One main comparison; `why` is a claim that held and explains what lies outside the band."""
+    """One main comparison; `why` says why this machine may be what put it outside the band."""
 
     lesson: str
     question_id: str
@@ -130,7 +130,7 @@ class Agreement:
         """What is to be thought of it, in words."""
         if self.within:
             return "within"
-        return "outside: the lesson shows why" if self.why else "outside"
+        return "outside: this machine may be why" if self.why else "outside"
 
     def _row(self) -> list[str]:
         shown = [_shown(n) for n in (self.predicted, self.measured)]
@@ -202,7 +202,6 @@ class Comparison(rendering.Shown):
     reason: str = ""
     main: bool = False
     binds: Binds | None = None
-    why: str = ""
     interval: tuple[float, float] | None = None
     mistake: str = ""
     """What the learner's number leaves out, where it is a mistake that is known."""
@@ -372,7 +371,7 @@ class Comparison(rendering.Shown):
                 "measured": self.measured if math.isfinite(self.measured) else None,
                 "log_error": self.log_error,
                 "interval": self.sure_of,
-                "main": {"band": self.band, "why": self.why or self.machine} if self.main else None,
+                "main": {"band": self.band, "why": self.machine} if self.main else None,
             },
         }
 
@@ -464,7 +463,7 @@ def _compare_curve(known: questions.Curve, runs: tuple[Any, ...]) -> CurveCompar
     return made
 
 
-def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Comparison | CurveComparison:
+def compare(question_id: str, *runs: Any) -> Comparison | CurveComparison:
     """Show the prediction beside the model's and the measured number, and close the question.
 
     `compare("03.global_lock", run)`: pass the runs that answer the question. The question says how
@@ -476,9 +475,6 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
     All must be in the unit of the question: times are converted, and calls are taken for
     operations where each call of the run carried one. `questions.UnitError`
     otherwise. LookupError for an unknown question, TypeError for what does not answer it.
-
-    `why` is a claim of this lesson that tells the cause when a main comparison lies outside its
-    band; one that does not hold explains nothing.
     """
     known = questions.registered(question_id)
     if not runs:
@@ -525,7 +521,6 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
         reason=reason,
         main=known.main,
         binds=known.binds,
-        why=why.sentence if why else "",
         interval=_interval(measured, factor) or _interval_of(run, number, known.unit, per_call),
         mistake=_mistake(known, question.value, (model, number)),
         far_off=known.far_off,

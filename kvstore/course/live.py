@@ -15,7 +15,7 @@ from kvstore.client.monitor import OnSample
 from kvstore.client.strategies import Strategy
 from kvstore.client.workload import Workload
 from kvstore.course import mode, progress, questions, rendering, views
-from kvstore.course.rendering import HasValue, escaped
+from kvstore.course.rendering import escaped
 from kvstore.course.views import style
 from kvstore.course.views.style import title
 from kvstore.measure import Outcome, Run, Sample, findings, verdict
@@ -79,7 +79,6 @@ def run(
     workload: Workload,
     *,
     closes: str | Sequence[str] = (),
-    prediction: HasValue | float | None = None,
     on_sample: OnSample | None = None,
     apart: bool = False,
     show: bool = True,
@@ -88,7 +87,7 @@ def run(
     """Run the strategy as `load.run` does and show the run while it lasts; a figure remains.
 
     `closes` names the questions that this run answers: they refuse predictions from its start
-    on. `prediction` is drawn as a line. With `apart`, the client has a process of its own: see
+    on. With `apart`, the client has a process of its own: see
     `run_in_process`. All other options and errors are those of `load.run`. In fast mode only the
     last figure is drawn.
     """
@@ -105,13 +104,13 @@ def run(
     try:
         finished = make(strategy, server, workload, on_sample=look, **options)
     except (RunInterrupted, RunFailed) as ended:
-        view.finish(ended.run, prediction, yours(asked, ended.run))
+        view.finish(ended.run, yours(asked, ended.run))
         raise
     except BaseException:
         view.give_up()
         raise
     if show:
-        view.finish(finished, prediction, yours(asked, finished))
+        view.finish(finished, yours(asked, finished))
     else:
         view.finish_in_words(finished)
     return finished
@@ -164,16 +163,11 @@ class View:
             self._drawn_s = sample.elapsed_s
             self._put(self._in_progress(sample))
 
-    def finish(
-        self,
-        run: Run,
-        prediction: HasValue | float | None = None,
-        yours: float | None = None,
-    ) -> None:
+    def finish(self, run: Run, yours: float | None = None) -> None:
         """Replace the view by the figure of the whole run, and add a summary in words."""
         words = in_words(run)
         if _has_page():
-            picture = {"image/png": _picture(run, prediction, yours), "text/plain": words}
+            picture = {"image/png": _picture(run, yours), "text/plain": words}
             self._put(picture, {"image/png": {"alt": words}})
             html = f"{rendering.inline(words)}{_folded(run)}"
             rendering.show({"text/plain": words, "text/html": html})
@@ -279,12 +273,12 @@ def _folded(run: Run) -> str:
     return f"<details><summary>The figures behind it</summary><ul>{items}</ul></details>"
 
 
-def _picture(run: Run, prediction: HasValue | float | None, yours: float | None) -> str:
+def _picture(run: Run, yours: float | None) -> str:
     """Return calls in flight above throughput over time, as a PNG in base64."""
     figure = Figure(figsize=(11.0, 6.0), dpi=style.DPI, layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     views.plot_in_flight_over_time(run, ax=above)
-    views.plot_throughput_over_time(run, prediction, yours=yours, ax=below)
+    views.plot_throughput_over_time(run, yours=yours, ax=below)
     above.set_xlabel("")
     return rendering.png(figure)
 

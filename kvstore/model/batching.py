@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from kvstore.model.bounds import Prediction, Station, closed_loop
-from kvstore.numbers import number, seconds
+from kvstore.numbers import seconds
 
 
 def throughput(size: int, *, per_message_s: float, per_operation_s: float) -> Prediction:
@@ -62,11 +62,11 @@ def enough(*, per_message_s: float, per_operation_s: float, share: float) -> flo
 
 # Throughput of durable writes, which are acknowledged after an fsync: one by one, or in groups.
 #
-# A commit of k writes takes f + b k seconds of the log: f for the fsync, b for each write. The
-# log makes one commit at a time. With N writes in flight and r seconds of a call outside the log:
+# A commit takes f seconds of the log, the fsync, however many writes are in it. The log makes one
+# commit at a time. With N writes in flight and r seconds of a call outside the log:
 #
-#     one by one   X = min(N / (r + f + b), 1 / (f + b))
-#     in groups    X = N / (T + max(T, r)), with T = f + b N / 2
+#     one by one   X = min(N / (r + f), 1 / f)
+#     in groups    X = N / (f + max(f, r))
 #
 # In groups, the writes that arrive during a commit form the next group. So the N writes in flight
 # are two groups of N / 2 on average: one is being committed, one is gathering. The groups need
@@ -85,63 +85,35 @@ def one_by_one(
     in_flight: int,
     *,
     fsync_s: float,
-    per_write_s: float = 0.0,
     way_s: float = 0.0,
-    processor_s: float = 0.0,
 ) -> Prediction:
     """Return X in writes per second if each write has its own fsync.
 
-    `fsync_s` is f, `per_write_s` is b, and `way_s` is r: the time of a call outside the log. All
-    times are in seconds. `processor_s` is the CPU time of a write in the busier of client and
-    server; throughput is at most 1 / `processor_s`. Raises `ValueError` for `in_flight` below 1, a
-    negative time, or if all times are 0.
+    `fsync_s` is f, and `way_s` is r: the time of a call outside the log, both in seconds. Raises
+    `ValueError` for `in_flight` below 1, a negative time, or if both times are 0.
     """
     elsewhere = Station("outside the log", way_s, math.inf)
-    found = closed_loop(in_flight, [Station(LOG, fsync_s + per_write_s), elsewhere])
-    return _at_most(found, processor_s)
+    return closed_loop(in_flight, [Station(LOG, fsync_s), elsewhere])
 
 
 def in_groups(
     in_flight: int,
     *,
     fsync_s: float,
-    per_write_s: float = 0.0,
     way_s: float = 0.0,
-    processor_s: float = 0.0,
 ) -> Prediction:
     """Return X in writes per second if all waiting writes share one fsync.
 
     Arguments and errors are those of `one_by_one`.
     """
-    alone = one_by_one(
-        in_flight,
-        fsync_s=fsync_s,
-        per_write_s=per_write_s,
-        way_s=way_s,
-        processor_s=processor_s,
-    )
     if in_flight == 1:  # no other group can be in the log
-        return alone
-    group_s = fsync_s + per_write_s * in_flight / 2
-    found = Prediction(
-        in_flight / (group_s + max(group_s, way_s)),
-        "calls/s",
-        f"a write waits for the group before it and for its own, {seconds(group_s)} each:"
-        f" N / 2f with {in_flight} in flight"
-        if group_s >= way_s
-        else f"a call takes {seconds(way_s)} outside the log and {seconds(group_s)} for its group",
-        LOG if group_s >= way_s else "calls in flight",
-    )
-    return _at_most(found, processor_s)
-
-
-def _at_most(found: Prediction, processor_s: float) -> Prediction:
-    if not processor_s or found.value <= 1 / processor_s:
-        return found
+        return one_by_one(in_flight, fsync_s=fsync_s, way_s=way_s)
     return Prediction(
-        1 / processor_s,
+        in_flight / (fsync_s + max(fsync_s, way_s)),
         "calls/s",
-        f"a write takes {seconds(processor_s)} of CPU time in the busier process; the disk"
-        f" alone would allow {number(found.value)} writes/s",
-        "cpu",
+        f"a write waits for the group before it and for its own, {seconds(fsync_s)} each:"
+        f" N / 2f with {in_flight} in flight"
+        if fsync_s >= way_s
+        else f"a call takes {seconds(way_s)} outside the log and {seconds(fsync_s)} for its group",
+        LOG if fsync_s >= way_s else "calls in flight",
     )

@@ -55,26 +55,6 @@ IN_BATCHES = {1: closed_loop(2, 100.0, operations=1), 32: closed_loop(2, 1600.0,
 KILLED = Failover(1.0, 0.1, 100.0, 0.3, (0.35,), (0.1, 0.2, 0.3, 1.5), 0, {}, 1)
 
 
-def lock_and_programs():
-    """Lesson 03: on one pair of axes a server with one lock, and one without, up to 100 calls."""
-    flights = [1, 2, 5, 10, 20, 50, 100]
-    parts = [Station("disk", 0.040, math.inf), Station("client and server", 1 / 2_500)]
-    spread = [closed_loop(n, min(24.0 * n, 2_100.0)) for n in flights]
-    locked = [closed_loop(n, 24.5) for n in flights]
-    ax = views.plot_throughput_by_in_flight(locked, [Station("lock", 0.040)])
-    return views.plot_throughput_by_in_flight(spread, parts, ax=ax)
-
-
-def two_pools():
-    """Lesson 04: two sizes of a thread pool, of which each has its N*."""
-    ax = None
-    for threads in (4, 32):
-        runs = [closed_loop(n, 24.0 * min(n, threads)) for n in (1, 4, 16, 64)]
-        pool = [Station("thread pool", 0.040, threads)]
-        ax = views.plot_throughput_by_in_flight(runs, pool, ax=ax)
-    return ax
-
-
 def backlog():
     """Lesson 02: the notebook adds the predicted line to a finished figure."""
     ax = views.plot_in_flight_over_time(MANY)
@@ -123,23 +103,16 @@ ROWS = [
             views.plot_throughput_by_in_flight,
             [ONE, MANY],
             STATIONS,
-            simulated={1: 20.0, 40: 700.0},
         ),
         "0 to 1,200 over in flight, N (calls), 0 to 53.3",
         "(41, 1,000), (53.3, 1,000)",
-        "simulated: a line through (1, 20), (40, 700)",
         "measured: 2 dots at (1, 23.6), (20, 305)",
         "Notes: 1/D_max = 1,000/s (processor); N* = 41",
     ),
     (
-        partial(views.plot_throughput_by_in_flight, [ONE, MANY], STATIONS, notes=False),
-        "0 to 615 over in flight, N (calls), 0 to 21. bound",
-        "measured: 2 dots",
-    ),
-    (
-        partial(views.plot_throughput_over_time, MANY, PREDICTED),
+        partial(views.plot_throughput_over_time, MANY, yours=25.0),
         "measured: 40 dots",
-        "predicted: a level line at 25",
+        "you said 25/s: a level line at 25",
     ),
     # In each slice more operations were answered than fit in the 16 bits that one call has.
     (
@@ -329,8 +302,6 @@ ROWS = [
         "in groups: a line from (1, 33.3) to (20, 333)",
     ),
     (partial(lesson_14.acknowledged_over_time, KILLED), "leader killed: an upright line at 0.35"),
-    (lock_and_programs, "1/D_max"),
-    (two_pools, "N* = 4", "N* = 32"),
     (backlog, "predicted: λ - X"),
 ]
 

@@ -9,7 +9,6 @@ from made_runs import filled
 from kvstore.course.lessons.lesson_02 import memory_experiment
 from kvstore.course.lessons.lesson_02.memory_experiment import Line, Probe, forecast, forecasts
 from kvstore.measure import audit
-from kvstore.server import serving
 
 SEEN = Probe(1000.0, 20.0, {"client": Line(1e8, 50e3), "server": Line(1e8, 30e3)})
 
@@ -43,8 +42,7 @@ def test_the_table_sets_each_number_of_the_forecast_beside_the_fact():
 @pytest.mark.slow
 def test_memory_is_filled_to_the_ceiling():
     """Speed is not asserted: the time is the machine's, the order of things is ours."""
-    with serving(locking="global") as server:
-        run = memory_experiment.fill_server(server, 150e6)
+    run = memory_experiment.fill(150)
 
     assert run.outcome == "memory ceiling"
     assert memory_experiment.most_bytes(run) < 1.10 * 150e6

@@ -18,7 +18,6 @@ def plot_ribbon(
     xlabel: str,
     ylabel: str,
     logarithmic: bool = False,
-    ax: Axes | None = None,
 ) -> Axes:
     """Draw a ribbon with 90 % of the simulated results at each x, the law, and a dot for each run.
 
@@ -26,18 +25,18 @@ def plot_ribbon(
     `runs` the measured value at some xs.
     """
     low, high = np.percentile(np.asarray(simulated, dtype=float), [5, 95], axis=0, method="nearest")
-    with style.canvas(ax) as canvas:
-        canvas.fill_between(
+    with style.canvas() as ax:
+        ax.fill_between(
             xs, low, high, color=style.INK, alpha=0.3, linewidth=0, label="90 % of the simulations"
         )
         if len(law):
-            canvas.plot(xs, law, color=style.PREDICTED, label="the law")
+            ax.plot(xs, law, color=style.PREDICTED, label="the law")
         if runs:
-            canvas.plot(
+            ax.plot(
                 [*runs], [*runs.values()], "o", color=style.MEASURED, zorder=3, label="one real run"
             )
         if logarithmic:
-            canvas.set_xscale("log")
-        canvas.set(xlabel=xlabel, ylabel=ylabel)
-        canvas.set_ylim(bottom=0.0)
-    return canvas
+            ax.set_xscale("log")
+        ax.set(xlabel=xlabel, ylabel=ylabel)
+        ax.set_ylim(bottom=0.0)
+    return ax

@@ -91,33 +91,14 @@ NEAR = 4.0
 def plot_throughput_by_in_flight(
     runs: Sequence[Run],
     stations: Sequence[Station] = (),
-    *,
-    simulated: Mapping[int, float] | None = None,
-    notes: bool = True,
-    ax: Axes | None = None,
 ) -> Axes:
-    """Draw measured dots with N/D and 1/D_max; `notes` name N*, where they meet, and 1/D_max.
+    """Draw measured dots with N/D and 1/D_max, and name N*, where the two meet, and 1/D_max.
 
     Runs with numbers in flight that are far apart, such as 1 and 1,000, have logarithmic axes.
-
-    `simulated` gives operations per second by the number in flight. It is a third series, for
-    cases in which the bound is known to be too high.
     """
-    with style.canvas(ax, height_in=6.0) as ax:
-        before, right = ax.get_ylim()[1] if ax.has_data() else 0.0, 1.05 * _most(runs)
-        if stations:
-            right = draw_bounds(ax, stations, most=_most(runs), notes=notes)
-        if simulated:
-            ax.plot(
-                list(simulated),
-                list(simulated.values()),
-                "--",
-                marker="x",
-                markeredgewidth=3,
-                color=style.GREEN,
-                label="simulated",
-                zorder=2.5,
-            )
+    with style.canvas(height_in=6.0) as ax:
+        most = max((run.in_flight for run in runs), default=1)
+        right = draw_bounds(ax, stations, most) if stations else 1.05 * most
         ax.plot(
             [run.in_flight for run in runs],
             [run.throughput_per_s for run in runs],
@@ -135,23 +116,19 @@ def plot_throughput_by_in_flight(
             ax.margins(0.08)
         else:
             ax.set_xlim(0, right)
-            ax.set_ylim(0, max(before, 1.2 * max(rates, default=1.0)))
+            ax.set_ylim(0, 1.2 * max(rates, default=1.0))
     return ax
 
 
-def _most(runs: Sequence[Run]) -> int:
-    return max((run.in_flight for run in runs), default=1)
-
-
-def draw_bounds(ax: Axes, stations: Sequence[Station], most: int, *, notes: bool = True) -> float:
-    """Draw N/D and 1/D_max as a line; `notes` name 1/D_max and N*. Return where the line ends.
+def draw_bounds(ax: Axes, stations: Sequence[Station], most: int) -> float:
+    """Draw N/D and 1/D_max as a line, and name 1/D_max and N*. Return where the line ends.
 
     It ends at `most` calls in flight, or beyond N* where that is near.
     """
     slope = bounds.closed_loop(1, stations).value
     ceiling = bounds.closed_loop(PLENTY, stations)
     knee = bounds.knee(stations)
-    near = notes and most <= knee <= NEAR * most
+    near = most <= knee <= NEAR * most
     right = 1.3 * knee if near else 1.05 * most
     in_flight = np.unique(np.clip([0.0, 1.0, knee, right], 0.0, right))
     ax.plot(
@@ -161,8 +138,8 @@ def draw_bounds(ax: Axes, stations: Sequence[Station], most: int, *, notes: bool
         label="bound",
         zorder=2,
     )
-    if knee >= right or not notes:
-        return right  # no station binds here, or there is no room
+    if knee >= right:
+        return right  # no station binds here
     ax.annotate(
         f"1/D_max = {numbers.rate(ceiling.value)} ({ceiling.binds})",
         (right, ceiling.value),

@@ -85,22 +85,18 @@ FAR = 4.0
 
 
 def plot_throughput_over_time(
-    run: Run,
-    prediction: HasValue | float | None = None,
-    *,
-    yours: float | None = None,
-    ax: Axes | None = None,
+    run: Run, *, yours: float | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw the operations answered OK in each slice of the run, and the prediction as a line.
+    """Draw the operations answered OK in each slice of the run.
 
-    `yours` is the learner's prediction, in operations/s: a line of its own.
+    `yours` is the learner's prediction, in operations/s, as a line.
     """
     ok = run.calls[run.calls["ok_operations"] > 0]
     counts, edges = np.histogram(
         ok["done_s"], bins=slices(run), range=(0.0, window_s(run)), weights=ok["ok_operations"]
     )
-    per_s, predicted = counts / np.diff(edges), number(prediction)
-    top = max([*per_s, predicted or 0.0, 1e-9])
+    per_s = counts / np.diff(edges)
+    top = max([*per_s, 1e-9])
     with style.canvas(ax, height_in=4.0) as ax:
         ax.plot(
             (edges[:-1] + edges[1:]) / 2,
@@ -110,8 +106,6 @@ def plot_throughput_over_time(
             markersize=7,
             label="measured",
         )
-        if predicted is not None:
-            ax.axhline(predicted, color=style.PREDICTED, label="predicted", zorder=1)
         if yours is not None:
             far = yours > FAR * top
             top = max(top, 0.0 if far else yours)
@@ -179,7 +173,6 @@ def plot_calls_over_time(
     run: Run,
     *,
     most: int = 120,
-    from_s: float = 0.0,
     until_s: float = math.inf,
     lanes: bool = False,
     ax: Axes | None = None,
@@ -188,11 +181,11 @@ def plot_calls_over_time(
 
     Blocking calls look like a staircase: each begins where the last one ended. Pipelined calls
     look like a slab. With `lanes`, a call is drawn in the topmost free row, so the number of rows
-    in use is the number in flight. Drawn are the first `most` calls that were sent between
-    `from_s` and `until_s`.
+    in use is the number in flight. Drawn are the first `most` calls that were sent before
+    `until_s`.
     """
     calls = run.calls
-    shown = calls[(calls["sent_s"] >= from_s) & (calls["sent_s"] < until_s)].head(most)
+    shown = calls[calls["sent_s"] < until_s].head(most)
     row_of = _lanes(shown["sent_s"], shown["done_s"]) if lanes else range(1, len(shown) + 1)
     place = pd.Series(row_of, index=shown.index, dtype=int)
     rows = int(place.max()) if len(shown) else 1

@@ -1,14 +1,13 @@
 """A client without a limit under a memory ceiling: a probe, a forecast, and the run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from kvstore.client import run_in_process, strategies, workload
+from kvstore.client import strategies, workload
 from kvstore.course import live, mode
 from kvstore.course.views.style import rounded
 from kvstore.measure import Run
@@ -59,33 +58,18 @@ def fill(ceiling_mb: float, settles: str | tuple[str, ...] = ()) -> Run:
     The server has one lock. The client has a process of its own. `settles` is that of `run`.
     """
     with serving(locking="global") as server:
-        return fill_server(server, ceiling_bytes(ceiling_mb), watched=True, closes=settles)
-
-
-def fill_server(
-    server: object,
-    ceiling_bytes: float,
-    *,
-    rate_per_s: float | None = RATE_PER_S,
-    watched: bool = False,
-    **options: Any,
-) -> Run:
-    """Send without a limit, with the client in its own process, until client or server is full.
-
-    A run that is `watched` is shown while it lasts, as by `live.run`.
-    """
-    make: Callable[..., Run] = partial(live.run, apart=True) if watched else run_in_process
-    return make(
-        strategies.futures,
-        server,
-        VALUES,
-        rate_per_s=rate_per_s,
-        memory_ceiling_bytes=ceiling_bytes,
-        duration_s=LONGEST_S,
-        deadline_s=2 * LONGEST_S,  # a call that times out would leave the backlog
-        sample_interval_s=0.02,
-        **options,
-    )
+        return live.run(
+            strategies.futures,
+            server,
+            VALUES,
+            apart=True,
+            closes=settles,
+            rate_per_s=RATE_PER_S,
+            memory_ceiling_bytes=ceiling_bytes(ceiling_mb),
+            duration_s=LONGEST_S,
+            deadline_s=2 * LONGEST_S,  # a call that times out would leave the backlog
+            sample_interval_s=0.02,
+        )
 
 
 def probe(run: Run) -> Probe:
