@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from kvstore.course import mode
-from tools import asking, build, front, pages, run_notebooks, website
+from tools import asking, build, front_page, pages, run_notebooks, website
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,7 +28,7 @@ def executed(tmp_path_factory):
         assert done.error is None
         run_notebooks.keep(done, folder)
         patch.setattr(run_notebooks, "COPIES", folder)
-        for function in (pages.executed, pages.current, front.shown_run):
+        for function in (pages.executed, pages.current, front_page.shown_run):
             patch.setattr(function, "__defaults__", (folder,))
         yield folder
 

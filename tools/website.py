@@ -23,7 +23,7 @@ from nbformat import NotebookNode
 
 from kvstore.course.lessons import LESSONS, parts
 from kvstore.measure.host import host_in_words
-from tools import asking, front, pages, run_notebooks
+from tools import asking, front_page, pages, run_notebooks
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
@@ -269,7 +269,7 @@ def build(out: Path, lessons: Sequence[Path], *, solutions: bool = True) -> int:
         print("the site was not built without warnings, see above")
         return 1
     _prune(out, work)
-    front.write(out, {lesson.stem for lesson in lessons}, front.shown_run())
+    front_page.write(out, {lesson.stem for lesson in lessons}, front_page.shown_run())
     wrong = list(broken_links(out))
     print(
         "\n".join(wrong) or f"every link within the site leads somewhere; open {out / 'index.html'}"

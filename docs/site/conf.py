@@ -11,7 +11,7 @@ author = "the authors of the course"
 language = "en"
 
 extensions = ["myst_nb"]
-root_doc = "course"  # the front page, index.html, is no page of Sphinx: see tools/front.py
+root_doc = "course"  # the front page, index.html, is no page of Sphinx: see tools/front_page.py
 exclude_patterns = ["front"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3

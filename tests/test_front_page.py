@@ -7,7 +7,7 @@ import pytest
 
 from kvstore.course.lessons.lesson_01 import questions as lesson_01
 from kvstore.course.lessons.lesson_07 import questions as lesson_07
-from tools import front, run_notebooks
+from tools import front_page, run_notebooks
 
 pytestmark = pytest.mark.slow
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -16,7 +16,7 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("front")
-    return front.write(folder, {"01_blocking"}, front.shown_run(folder))
+    return front_page.write(folder, {"01_blocking"}, front_page.shown_run(folder))
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def guess(page, number, text):
 
 
 def test_each_card_opens_when_its_reader_has_guessed_and_a_wrong_guess_gets_a_sentence(page):
-    for number, card in enumerate(front.cards()):
+    for number, card in enumerate(front_page.cards()):
         assert not finds(page, number).is_visible()
         far, camp = guess(page, number, f"{60 * card['answer']}"), card["camps"][0]
         assert card["high"] in far
@@ -122,7 +122,7 @@ def test_it_is_small_and_complete_without_scripts(file, browser):
 
 
 def test_what_the_cards_say_follows_from_the_published_numbers():
-    java, cpp, threads, go, bursts = front.cards()
+    java, cpp, threads, go, bursts = front_page.cards()
     counted = lesson_01.expected_share_counted(16.55 * 60)
     assert java["answer"] == pytest.approx(16.55 / counted, rel=0.005)
     share = math.log(1 / counted) / math.log(24.28 / 16.55)
@@ -135,7 +135,7 @@ def test_what_the_cards_say_follows_from_the_published_numbers():
     assert go["law"][1]["L"] == pytest.approx(go["answer"], rel=0.01)
     assert bursts["answer"] == 1389
     stems = {each.stem for each in run_notebooks.lessons_in()}
-    assert {card["lesson"] for card in front.cards()} <= stems
+    assert {card["lesson"] for card in front_page.cards()} <= stems
     assert all(
-        link["url"].startswith("https://") for card in front.cards() for link in card["links"]
+        link["url"].startswith("https://") for card in front_page.cards() for link in card["links"]
     )
