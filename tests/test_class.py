@@ -1,7 +1,6 @@
-"""What a teacher does with a class: editions, the class's progress, Binder, a colour-blind eye."""
+"""What a teacher does with a class: editions, and the class's progress."""
 
 import ast
-import itertools
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ import pytest
 from lessons import NOTEBOOKS, cells_of
 
 from kvstore.course import progress, questions
-from kvstore.course.views import calibration, style
+from kvstore.course.views import calibration
 from tools import build, collect, edition, marks, run_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -184,13 +183,7 @@ def with_odd_bytes(file):
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        cut_off,
-        with_odd_bytes,
-        Path.unlink,
-        another_program,
-        lambda file: file.write_text("a text"),
-    ],
+    [cut_off, with_odd_bytes, another_program],
 )
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_merged(
     damage, tmp_path, hand_ins, capsys, no_own_backend
@@ -222,15 +215,13 @@ def test_the_file_of_a_later_edition_is_read(tmp_path, hand_ins, capsys, no_own_
     assert 50 in set(pd.read_csv(tmp_path / "out" / "predictions.csv")["predicted"])
 
 
-@pytest.mark.parametrize("given", [".", "*.sqlite3", "?[dev]a.sqlite3"])
+@pytest.mark.parametrize("place", [".", "*.sqlite3"])
 def test_a_folder_and_a_quoted_pattern_stand_for_their_files(
-    given, tmp_path, hand_ins, capsys, no_own_backend
+    place, tmp_path, hand_ins, capsys, no_own_backend
 ):
-    assert collect.main(["--out", str(tmp_path / "out"), str(tmp_path / given)]) == 0
+    assert collect.main(["--out", str(tmp_path / "out"), str(tmp_path / place)]) == 0
 
-    assert students_in(tmp_path) == [
-        name for name in ("ada", "ben", "eva") if name != "ben" or "v" not in given
-    ]
+    assert students_in(tmp_path) == ["ada", "ben", "eva"]
 
 
 def test_what_matches_nothing_is_named(tmp_path, hand_ins, capsys, no_own_backend):
@@ -307,52 +298,3 @@ def no_own_backend():
 
     yield
     plt.close("all")
-
-
-SIMULATED = {
-    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
-    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
-    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
-    "none": np.eye(3),
-}
-"""G. M. Machado, M. M. Oliveira, L. A. F. Fernandes, "A Physiologically-based Model for Simulation
-of Color Vision Deficiency" (2009), severity 1, on linear RGB."""
-
-
-def lab(colour, matrix):
-    """CIE L*a*b* of a colour as that eye sees it."""
-    srgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
-    seen = np.clip(np.asarray(matrix) @ linear, 0, 1)
-    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
-    xyz = np.asarray(to_xyz) @ seen / [0.9505, 1.0, 1.089]
-    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
-    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
-
-
-TOGETHER = {
-    "predicted and measured": [(style.PREDICTED, ""), (style.MEASURED, "")],
-    "several runs": [(colour, marker) for marker, colour, _ in style.LOOKS],
-    "kinds of operation": list(style.OPERATIONS.values()),
-    "stations": list(style.STATIONS.values()),
-}
-"""Colours that one figure uses for different things, each with its hatching or dot."""
-
-
-@pytest.mark.parametrize("group", list(TOGETHER))
-def test_colour_blind_readers_can_distinguish_colours_or_their_form(group):
-    """A distance of 10 is seen at a glance; 2.3 is just noticeable."""
-    for eye, matrix in SIMULATED.items():
-        for (one, form), (other, other_form) in itertools.combinations(TOGETHER[group], 2):
-            apart = float(np.linalg.norm(lab(one, matrix) - lab(other, matrix)))
-            assert apart > 10 or form != other_form, f"{eye}: {one} and {other}, {apart:.1f}"
-
-
-def test_binder_installs_what_was_tested():
-    constraints, course = (ROOT / ".binder" / "requirements.txt").read_text().split("\n")[:2]
-
-    assert course == "-e .[course]", (
-        "pip takes it from the folder in which Binder installs: the root"
-    )
-    where = ROOT / ".binder" / constraints.removeprefix("-c ")  # from the folder of this file
-    assert where.samefile(ROOT / "constraints.txt")

@@ -8,7 +8,7 @@ run leaves the text.
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -202,9 +202,3 @@ def _compared(output: NotebookNode) -> NotebookNode:
         if value is not None
     )
     return _output(_element("compared", data, f"<p>{words}</p>"))
-
-
-def identifiers(notebook: NotebookNode) -> Iterator[str]:
-    """Yield the ids of the votes of a lesson, in order."""
-    for cell in notebook.cells:
-        yield from called(cell, "predict")

@@ -12,13 +12,15 @@ measured.
 """
 
 import argparse
+import json
+import math
 import os
 import shutil
 import sqlite3
 import sys
 import tempfile
 import warnings
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -29,13 +31,14 @@ import numpy as np
 import pandas as pd
 
 from kvstore.classroom.store import ClassFileError, handed_in, is_class
-from kvstore.course import progress, questions
+from kvstore.course import comparisons, curves, progress, questions
 from kvstore.course.views.calibration import plot_class
-from tools import answers
 
 OUT: Final = Path(__file__).resolve().parent.parent / "build" / "class"
 _SQLITE: Final = b"SQLite format 3\x00"
 QUIZ: Final = "quiz right at first"
+PAGE_FORM: Final = {"course": "rpc-throughput", "answers": 1}
+"""What marks the file that the button "Save my numbers" of a page writes, `asks.js`."""
 
 
 def student_of(file: Path) -> str:
@@ -95,7 +98,7 @@ def _read_from(file: Path) -> Iterator[None]:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 if of_page:
-                    answers.store(file)
+                    _store_page(file)
                 yield
             if list(Path(scratch).glob("*.unreadable-*")):
                 raise progress.ProgressError("moved aside")
@@ -106,6 +109,53 @@ def _read_from(file: Path) -> Iterator[None]:
                 del os.environ[progress.VARIABLE]
             else:
                 os.environ[progress.VARIABLE] = before
+
+
+def _store_page(file: Path) -> None:
+    """Put the answers that a reader gave on a page into the progress in use.
+
+    Raises ValueError if the file is not one that a page has saved.
+    """
+    try:
+        given = json.loads(file.read_text("utf-8"))
+        if {name: given[name] for name in PAGE_FORM} != PAGE_FORM:
+            raise ValueError("another form")
+        for question_id, made in given["predictions"].items():
+            _predict(question_id, made)
+        for question_id, made in given["choices"].items():
+            _choose(question_id, str(made["choice"]))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{file} is no file of answers that a page of the course saved") from error
+
+
+def _predict(question_id: str, made: Mapping[str, Any]) -> None:
+    value, unit, measured = _positive(made["value"]), str(made["unit"]), made.get("measured")
+    drawn = {float(x): _positive(y) for x, y in made.get("curve", ())}
+    dots = {float(x): float(y) for x, y in made.get("dots", ())}
+    low, high = map(_positive, made.get("interval") or (value, value))
+    if not low <= value <= high:
+        raise ValueError(f"an interval holds its number, got {low} to {high} and {value}")
+    sure = (low, high) if low < high else None
+    progress.keep_prediction(question_id, value, unit, drawn, interval=sure)
+    if measured is not None:
+        number = float(measured)
+        error = curves.log_error(drawn, dots) if drawn else comparisons.log_error(value, number)
+        progress.settle(question_id, number, lambda *_: error, curve=dots)
+
+
+def _choose(question_id: str, letter: str) -> None:
+    try:
+        option = questions.registered_quiz(question_id).lettered.get(letter)
+    except LookupError:
+        option = None  # the course no longer has it, or never had
+    progress.keep_choice(question_id, letter, bool(option and option.right))
+
+
+def _positive(given: Any) -> float:
+    value = float(given)
+    if not 0 < value < math.inf:
+        raise ValueError(f"a prediction is above zero, got {given}")
+    return value
 
 
 def _refuse_another_database(file: Path, copy: Path) -> None:
