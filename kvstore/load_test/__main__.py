@@ -275,7 +275,7 @@ output = group("Output")
 )
 @output("--save", metavar="FILE", help="Write the run to this file.")
 @output("--quiet", "-q", is_flag=True, help="Print no progress.")
-def command(**given: Any) -> int:
+def command(**flags: Any) -> int:
     """Load one method of a gRPC service, predict what it can do, and measure it.
 
     First, short runs with more and more calls in flight show the ceiling of the service and the
@@ -283,7 +283,7 @@ def command(**given: Any) -> int:
     it. With --find-rate, a search follows in place of the run.
     """
     try:
-        return load_test(Flags(**given))
+        return load_test(Flags(**flags))
     except KeyboardInterrupt:  # click would write an empty line
         return _error("interrupted before the run began", INTERRUPTED)
 
@@ -303,10 +303,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     # gRPC logs the traceback of a reply that does not parse; its status is in the report.
     logging.getLogger("grpc").addHandler(logging.NullHandler())
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    chosen = saved if given[:1] and given[0] in saved.commands else command
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    chosen = saved if words[:1] and words[0] in saved.commands else command
     try:
-        status: int = chosen.main(given, "rpcload", standalone_mode=False)
+        status: int = chosen.main(words, "rpcload", standalone_mode=False)
         return status
     except click.UsageError as wrong:
         return _error(f"{wrong.format_message()}\nTry: rpcload --help", BAD_INPUT)
@@ -328,8 +328,8 @@ def script() -> None:
     os._exit(status)
 
 
-def _error(said: object, status: int) -> int:
-    print(f"error: {printable(str(said))}", file=sys.stderr)
+def _error(problem: object, status: int) -> int:
+    print(f"error: {printable(str(problem))}", file=sys.stderr)
     return status
 
 

@@ -170,8 +170,8 @@ class DataPerCall:
         return lambda row: "".join(str(make(row)) for make in parts)
 
     def _template(self, found: re.Match[str], where: str) -> Make:
-        name, column, given = found.groups()
-        numbers = [int(each) for each in re.findall(r"-?\d+", given or "")]
+        name, column, argument = found.groups()
+        numbers = [int(each) for each in re.findall(r"-?\d+", argument or "")]
         if name == "row" and column:
             self._check_column(column, where)
             return lambda row: row[column]
@@ -205,5 +205,5 @@ def _constant(text: str) -> Make:
     return lambda row: text
 
 
-def _made_again(described: bytes, name: str, *given: Any) -> DataPerCall:
-    return DataPerCall(Descriptions.of_set(described).method(name), *given)
+def _made_again(described: bytes, name: str, *arguments: Any) -> DataPerCall:
+    return DataPerCall(Descriptions.of_set(described).method(name), *arguments)

@@ -131,9 +131,9 @@ def unsent(run: Run) -> int:
     if not run.settings.get("paced"):
         return 0
     names = ("rate_per_s", "arrivals", "duration_s", "calls")
-    given = {name: run.settings[name] for name in names if run.settings.get(name)}
+    settings = {name: run.settings[name] for name in names if run.settings.get(name)}
     rates = tuple(map(tuple, run.settings.get("rates") or ()))
-    options = RunOptions(**given, rates=rates, seed=run.settings.get("seed"))
+    options = RunOptions(**settings, rates=rates, seed=run.settings.get("seed"))
     if not options.paced:
         return 0
     most, ends_s = options.calls or math.inf, options.sending_s

@@ -73,15 +73,15 @@ def _pairs(text: str) -> list[tuple[Any, Any]]:
     name, equals, value = text.partition("=")
     if equals and re.fullmatch(r"[\w.-]+", name):
         return [(name, text_of(value[1:]).strip() if value.startswith("@") else value)]
-    given = value_of(text, "--metadata") if text.lstrip().startswith(("{", "[", "@")) else None
-    if isinstance(given, Mapping):
+    pairs = value_of(text, "--metadata") if text.lstrip().startswith(("{", "[", "@")) else None
+    if isinstance(pairs, Mapping):
         return [
             (name, each)
-            for name, value in given.items()
+            for name, value in pairs.items()
             for each in (value if isinstance(value, list) else [value])
         ]
-    if isinstance(given, list) and all(isinstance(each, list) and len(each) == 2 for each in given):
-        return [(name, value) for name, value in given]
+    if isinstance(pairs, list) and all(isinstance(each, list) and len(each) == 2 for each in pairs):
+        return [(name, value) for name, value in pairs]
     raise BadRequest(
         '--metadata is NAME=VALUE, an object such as {"name": "value"}, or a list of pairs, got'
         f" {text[:60]}"

@@ -275,14 +275,13 @@ def calibrate(
     strategy: Strategy,
     target: Target,
     calls: MethodCalls,
-    options: RunOptions | None = None,
+    options: RunOptions,
     *,
     fleet: Fleet | None = None,
     step_s: float = STEP_S,
     errors: float = ERRORS,
     first: FirstCall | None = None,
     progress: Progress = lambda text: None,
-    **settings: Any,
 ) -> Calibration:
     """Double the calls in flight until the throughput stops growing; return what was seen.
 
@@ -297,12 +296,10 @@ def calibrate(
     because it handles several calls at a time. `errors` is the share of the calls that may fail.
     Where more calls fail, the levels between the last good one and this one are run too.
 
-    A strategy without a limit in flight is replaced by `bounded`, which has one. `settings` are
-    those of `load.run`. A `fleet` makes the levels that have a call for each of its workers.
-    `first` is the result of `first_call`, if it was made. Raises `FirstCallFailed`,
-    `NothingSucceeded`, and what `load.run` raises.
+    A strategy without a limit in flight is replaced by `bounded`, which has one. A `fleet` makes
+    the levels that have a call for each of its workers. `first` is the result of `first_call`, if
+    it was made. Raises `FirstCallFailed`, `NothingSucceeded`, and what `load.run` raises.
     """
-    options = RunOptions.of(strategy, options, settings)
     if not supports(strategy).limit:
         strategy = bounded
     first = first or first_call(target, calls, options, progress)

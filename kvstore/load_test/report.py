@@ -20,7 +20,7 @@ from kvstore.load_test.findings import (
     populations,
 )
 from kvstore.load_test.levels import Calibration
-from kvstore.load_test.search import Found
+from kvstore.load_test.search import SearchResult
 from kvstore.measure import Finding, Outcome, Quantile, Run, audit, throughput_interval
 from kvstore.measure.figures import needs, started_s
 from kvstore.model import Prediction
@@ -48,7 +48,7 @@ class Report(NamedTuple):
     run: Run | None = None
     prediction: Prediction | None = None
     calibration: Calibration | None = None
-    found: Found | None = None
+    found: SearchResult | None = None
     more: tuple[Finding, ...] = ()
     """Findings of the command itself, such as replies that were wrong."""
 
@@ -60,13 +60,6 @@ class Report(NamedTuple):
         short = self.found.short if self.found is not None else ""
         steps = [Finding("steps", f"{short}: give longer ones with --step")] if short else []
         return [*self.more, *of_run, *steps, *seen]
-
-
-def predicted(calibration: Calibration, rate_per_s: float | None, in_flight: int) -> Prediction:
-    """Return the prediction of a calibration for an open loop at this rate, or a closed loop."""
-    if rate_per_s is not None:
-        return calibration.open_loop(rate_per_s)
-    return calibration.closed_loop(in_flight)
 
 
 def calibration_text(seen: Calibration, prediction: Prediction | None = None) -> str:
@@ -124,7 +117,7 @@ def as_text(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _step_lines(found: Found) -> list[str]:
+def _step_lines(found: SearchResult) -> list[str]:
     """Return the steps of a search by their rate, with the seed that repeats each."""
     if not found.steps:
         return []
@@ -255,7 +248,7 @@ def _or_cut(value_s: float) -> str:
     return "cut off" if math.isinf(value_s) else seconds(value_s)
 
 
-def histogram(run: Run, most: int = BARS) -> list[dict[str, Any]]:
+def histogram(run: Run) -> list[dict[str, Any]]:
     """Return the calls that ended OK by latency, in bars of equal width.
 
     The width is equal on a log scale if the slowest call takes more than 20 times as long as the
@@ -267,7 +260,7 @@ def histogram(run: Run, most: int = BARS) -> list[dict[str, Any]]:
     taken_s = np.maximum(records["done_s"] - started_s(records), 1e-9)
     low, high = float(taken_s.min()), float(taken_s.max())
     wide = high > 20 * low
-    edges = np.geomspace(low, high, most + 1) if wide else np.linspace(low, high, most + 1)
+    edges = np.geomspace(low, high, BARS + 1) if wide else np.linspace(low, high, BARS + 1)
     if high < NARROW * low:
         return [{"from_s": low, "to_s": high, "calls": len(taken_s)}]
     edges[-1] = high
@@ -278,11 +271,11 @@ def histogram(run: Run, most: int = BARS) -> list[dict[str, Any]]:
     ]
 
 
-def slowest(run: Run, most: int = SLOWEST) -> list[dict[str, Any]]:
+def slowest(run: Run) -> list[dict[str, Any]]:
     """Return the slowest calls with their latency, when they were sent, and their status."""
     records = run.records
     taken_s = records["done_s"] - started_s(records)
-    places = np.argsort(taken_s)[::-1][:most]
+    places = np.argsort(taken_s)[::-1][:SLOWEST]
     return [
         {
             "latency_s": float(taken_s[place]),

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -125,7 +125,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The result of a search."""
 
     rate_per_s: float
@@ -224,18 +224,14 @@ class Lengths:
 
 
 def highest_rate(
-    try_at: Callable[[float], Step],
-    lengths: Lengths,
-    objective: Objective,
-    *,
-    precision: float = PRECISION,
-) -> Found:
+    try_at: Callable[[float], Step], lengths: Lengths, objective: Objective
+) -> SearchResult:
     """Return the highest rate whose calls meet the objective, from steps at several rates.
 
     First, the rate grows or shrinks until one step meets the objective and one does not. A rate
     fails if two steps fail at it: a single pause of the machine says nothing about the service.
     While answers are clear (no late call, or very many), the rate in the middle comes next, until
-    both differ by `precision`. Between clear answers, the share of late calls rises smoothly: steps
+    both differ by `PRECISION`. Between clear answers, the share of late calls rises smoothly: steps
     around the best rate so far then fill the time, and the answer is where a line through
     log(share) over log(rate) meets the objective (see `crossing`).
 
@@ -243,11 +239,11 @@ def highest_rate(
     """
     steps: list[Step] = []
     try:
-        return _highest(try_at, steps, lengths, objective, precision)
+        return _highest(try_at, steps, lengths, objective)
     except _GeneratorLimit as limit:
-        return Found(_best(steps), math.nan, math.nan, tuple(steps), str(limit))
+        return SearchResult(_best(steps), math.nan, math.nan, tuple(steps), str(limit))
     except KeyboardInterrupt:
-        return Found(_best(steps), math.nan, math.nan, tuple(steps), "interrupted")
+        return SearchResult(_best(steps), math.nan, math.nan, tuple(steps), "interrupted")
 
 
 def _highest(
@@ -255,8 +251,7 @@ def _highest(
     steps: list[Step],
     lengths: Lengths,
     objective: Objective,
-    precision: float,
-) -> Found:
+) -> SearchResult:
     most_per_s = lengths.most_per_s
 
     def left() -> bool:
@@ -289,9 +284,9 @@ def _highest(
         clear = clear and not 0 < _share(seen) <= CLEAR
         if low >= most_per_s or (low and high < math.inf and not clear):
             break
-        if low and high <= precision * low:
+        if low and high <= PRECISION * low:
             if (clear_low, clear_high) == (low, high):
-                return Found(low, low, high, tuple(steps))
+                return SearchResult(low, low, high, tuple(steps))
             break
         if math.isinf(high):
             next_per_s = min(GROW * low, most_per_s)
@@ -300,13 +295,13 @@ def _highest(
         else:
             next_per_s = high / SHRINK
             if next_per_s < lengths.ceiling_per_s / 1000:
-                return Found(0.0, 0.0, high, tuple(steps))
+                return SearchResult(0.0, 0.0, high, tuple(steps))
     if not low:
-        return Found(0.0, 0.0, high, tuple(steps))
+        return SearchResult(0.0, 0.0, high, tuple(steps))
     best = most_per_s if math.isinf(high) else math.sqrt(low * high)
     spread = SPREAD
     if clear_low and clear_high < math.inf:
-        spread = min(SPREAD, max(math.log(precision) / 2, math.log(clear_high / clear_low) / 2))
+        spread = min(SPREAD, max(math.log(PRECISION) / 2, math.log(clear_high / clear_low) / 2))
     found = math.nan
     for around in itertools.cycle((-1, 1, 0)):
         found, *interval = crossing(steps, best, WINDOW * spread, objective)
@@ -320,11 +315,11 @@ def _highest(
         best = min(best, most_per_s)
         step(min(best * math.exp(spread * around), most_per_s))
     if best >= most_per_s and not found < most_per_s:
-        return Found(most_per_s, most_per_s, math.nan, tuple(steps), _too_near(lengths))
+        return SearchResult(most_per_s, most_per_s, math.nan, tuple(steps), _too_near(lengths))
     if not math.isfinite(found):
-        return Found(low, math.nan, math.nan, tuple(steps))
+        return SearchResult(low, math.nan, math.nan, tuple(steps))
     ends = [min(max(end, 0.0), lengths.ceiling_per_s) for end in interval]
-    return Found(MARGIN * found, ends[0], ends[1], tuple(steps))
+    return SearchResult(MARGIN * found, ends[0], ends[1], tuple(steps))
 
 
 def _share(step: Step) -> float:
@@ -437,44 +432,22 @@ def search(
     calls: MethodCalls,
     objective: Objective,
     seen: Calibration,
-    options: RunOptions | None = None,
+    options: RunOptions,
     *,
     fleet: Fleet | None = None,
     step_s: float | None = None,
     search_s: float = SEARCH_S,
     progress: Progress = lambda text: None,
-    **settings: Any,
-) -> Found:
+) -> SearchResult:
     """Return the highest rate at which the service meets the objective.
 
-    Arrivals are random, as those of users, unless `options` or `settings` say otherwise
-    (`arrivals="even"`). Each step draws its own seed; with `seed`, they count up from it. `seen` is
-    a calibration of the same calls. An objective below the time of one call is refused: the result
+    Each step draws its own seed; with a seed in the options, they count up from it. `seen` is a
+    calibration of the same calls. An objective below the time of one call is refused: the result
     has no steps, and its limit says why. The steps last `search_s` seconds together. Each is as
-    long as its rate and percentile need, or `step_s` seconds. `settings` are those of `load.run`,
-    such as `in_flight`, the limit; the errors are the same.
+    long as its rate and percentile need, or `step_s` seconds. The errors are those of `load.run`.
     """
-    if options is None and "arrivals" not in settings:
-        settings["arrivals"] = "random"
-    options = RunOptions.of(strategy, options, settings)
-    if seen.no_queue.value > objective.latency_s:
-        return Found(
-            0.0,
-            0.0,
-            math.inf,
-            (),
-            f"one call alone takes {seconds(seen.no_queue.value)}, which is more than the"
-            f" objective of {seconds(objective.latency_s)}: no rate can meet it",
-        )
-    if seen.fails_always > objective.errors:
-        return Found(
-            0.0,
-            0.0,
-            math.inf,
-            (),
-            f"{percent(seen.fails_always)} of the calls fail with few in flight already, and"
-            f" {percent(objective.errors)} may fail: no rate can meet it",
-        )
+    if reason := _no_rate_can_meet(objective, seen):
+        return SearchResult(0.0, 0.0, math.inf, (), reason)
     lengths = Lengths(
         ceiling_per_s=seen.ceiling_per_s,
         step_s=step_s,
@@ -516,6 +489,21 @@ def search(
         return step
 
     return highest_rate(try_at, lengths, objective)
+
+
+def _no_rate_can_meet(objective: Objective, seen: Calibration) -> str:
+    """Return why the objective cannot be met even with few calls in flight; empty if it can."""
+    if seen.no_queue.value > objective.latency_s:
+        return (
+            f"one call alone takes {seconds(seen.no_queue.value)}, which is more than the"
+            f" objective of {seconds(objective.latency_s)}: no rate can meet it"
+        )
+    if seen.fails_always > objective.errors:
+        return (
+            f"{percent(seen.fails_always)} of the calls fail with few in flight already, and"
+            f" {percent(objective.errors)} may fail: no rate can meet it"
+        )
+    return ""
 
 
 def step_of(run: Run, objective: Objective, *, settle_s: float | None = None) -> Step:

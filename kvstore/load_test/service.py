@@ -57,65 +57,61 @@ RETRY_POLICY: Final = {
 """Members of gRPC's service config and their types; gRPC ignores the whole text if one is wrong."""
 
 
-class Refused(ValueError):
-    """The load test would put load on a host that is not this machine."""
-
-
-def target_of(given: Flags) -> Target:
+def target_of(flags: Flags) -> Target:
     """Return the target of the flags, after a look at its encryption.
 
-    Raises `ValueError` for an address or a combination that makes no sense, `Refused`, and
-    `ServerNotReached` if nothing listens there.
+    Raises `ValueError` for an address or a combination that makes no sense, or a host that is not
+    this machine, and `ServerNotReached` if nothing listens there.
     """
-    for each in endpoints(given.address):
-        if not each.is_loopback and not given.i_may_load_this_host:
-            raise Refused(
+    for each in endpoints(flags.address):
+        if not each.is_loopback and not flags.i_may_load_this_host:
+            raise ValueError(
                 f"{each.host} is not this machine. A load test takes a service away from its"
                 " users, and it looks like an attack to its owner. If you may load this host, say"
                 " so with --i-may-load-this-host"
             )
-    address = balanced(given.address)
-    tls = _tls(given, address)
-    target = Target(address, None, tls, tuple(_channel_options(given)))
+    address = balanced(flags.address)
+    tls = _tls(flags, address)
+    target = Target(address, None, tls, tuple(_channel_options(flags)))
     check_encryption(target)
     return target
 
 
-def _channel_options(given: Flags) -> list[tuple[str, Any]]:
+def _channel_options(flags: Flags) -> list[tuple[str, Any]]:
     options: list[tuple[str, Any]] = []
-    if given.max_message_bytes is not None:
+    if flags.max_message_bytes is not None:
         for what in ("receive", "send"):
-            options.append((f"grpc.max_{what}_message_length", given.max_message_bytes))
-    if given.gzip:
+            options.append((f"grpc.max_{what}_message_length", flags.max_message_bytes))
+    if flags.gzip:
         options.append(("grpc.default_compression_algorithm", GZIP))
-    if given.keepalive is not None:
-        options.append(("grpc.keepalive_time_ms", min(int(1e3 * given.keepalive), 2**31 - 1)))
+    if flags.keepalive is not None:
+        options.append(("grpc.keepalive_time_ms", min(int(1e3 * flags.keepalive), 2**31 - 1)))
         options.append(("grpc.keepalive_permit_without_calls", 1))
         options.append(("grpc.http2.max_pings_without_data", 0))
-    if given.authority is not None:
-        options.append(("grpc.default_authority", given.authority))
+    if flags.authority is not None:
+        options.append(("grpc.default_authority", flags.authority))
     return options
 
 
-def _tls(given: Flags, address: str) -> Tls | None:
+def _tls(flags: Flags, address: str) -> Tls | None:
     """Return how connections are encrypted; None: they are not."""
-    files = any((given.ca, given.cert, given.key, given.server_name))
-    if not (given.tls or files or given.insecure_skip_verify):
-        if given.token:
+    files = any((flags.ca, flags.cert, flags.key, flags.server_name))
+    if not (flags.tls or files or flags.insecure_skip_verify):
+        if flags.token:
             raise ValueError("a token is sent over encrypted connections only: give --tls or --ca")
         return None
     ca, cert, key = (
-        Path(path).read_bytes() if path else None for path in (given.ca, given.cert, given.key)
+        Path(path).read_bytes() if path else None for path in (flags.ca, flags.cert, flags.key)
     )
-    server_name = given.server_name
-    if given.insecure_skip_verify:
+    server_name = flags.server_name
+    if flags.insecure_skip_verify:
         if ca:
             raise ValueError(
                 "--ca verifies the server and --insecure-skip-verify does not: give one"
             )
         ca, name = presented_certificate(address)
         server_name = server_name or name
-    token = read_token(given.token) if given.token else None
+    token = read_token(flags.token) if flags.token else None
     return Tls(ca=ca, certificate=cert, key=key, server_name=server_name, token=token)
 
 
@@ -139,10 +135,10 @@ def service_config_of(text: str | None, address: str) -> dict[str, Any]:
     return config
 
 
-def _check_members(given: Any, known: Mapping[str, Any], where: str) -> None:
-    if not isinstance(given, dict):
-        raise BadRequest(f"{where} must be a JSON object, got {given!r:.60}")
-    for name, value in given.items():
+def _check_members(members: Any, known: Mapping[str, Any], where: str) -> None:
+    if not isinstance(members, dict):
+        raise BadRequest(f"{where} must be a JSON object, got {members!r:.60}")
+    for name, value in members.items():
         if name not in known:
             raise BadRequest(f"{where} has no {name!r}: there are {', '.join(known)}")
         if not isinstance(value, known[name]):
@@ -156,28 +152,28 @@ def _in_words(kind: Any) -> str:
     return names.get(kind, "number")
 
 
-def descriptions_of(given: Flags, target: Target, metadata: Metadata) -> Descriptions:
+def descriptions_of(flags: Flags, target: Target, metadata: Metadata) -> Descriptions:
     """Return what describes the service: files if some were given, else the server's reflection."""
-    if given.descriptors and given.proto:
+    if flags.descriptors and flags.proto:
         raise ValueError("give --descriptors or --proto, not both")
-    if given.descriptors:
-        return in_files(given.descriptors)
-    if given.proto:
-        return in_sources(given.proto, given.import_path)
+    if flags.descriptors:
+        return in_files(flags.descriptors)
+    if flags.proto:
+        return in_sources(flags.proto, flags.import_path)
     return by_reflection(target, metadata)
 
 
-def calls_of(given: Flags, described: Descriptions, metadata: Metadata) -> MethodCalls:
+def calls_of(flags: Flags, described: Descriptions, metadata: Metadata) -> MethodCalls:
     """Return the calls of the flags: one method, or several with weights."""
-    methods = [_weighted(each) for each in given.method]
-    every = _requests(given, len(methods))
-    rows = rows_of(given.data) if given.data else []
+    methods = [_weighted(each) for each in flags.method]
+    every = _requests(flags, len(methods))
+    rows = rows_of(flags.data) if flags.data else []
     made = [
         replace(
-            _calls(described.method(name), requests, metadata, rows, given.check),
+            _calls(described.method(name), requests, metadata, rows, flags.check),
             weight=weight,
-            stop_after_s=given.stream_time,
-            stop_after_messages=given.stream_messages,
+            stop_after_s=flags.stream_time,
+            stop_after_messages=flags.stream_messages,
         )
         for (name, weight), requests in zip(methods, every, strict=True)
     ]
@@ -217,20 +213,20 @@ def _weighted(text: str) -> tuple[str, float]:
         raise ValueError(f"a weight is a number, such as {name}=3, got {text!r}") from None
 
 
-def _requests(given: Flags, methods: int) -> list[list[Request]]:
+def _requests(flags: Flags, methods: int) -> list[list[Request]]:
     """Return the requests of each method. One --json or --requests is for all of them."""
-    if given.requests and given.request:
+    if flags.requests and flags.request:
         raise BadRequest("give --json or --requests, not both")
-    found = [requests_of(each) for each in given.requests]
-    found += [json_requests(each) for each in given.request]
-    if len(found) > 1 and len(found) != methods:
+    requests = [requests_of(each) for each in flags.requests]
+    requests += [json_requests(each) for each in flags.request]
+    if len(requests) > 1 and len(requests) != methods:
         raise BadRequest(
             f"{methods} methods need one --json or --requests each, or one for all: got"
-            f" {len(found)}"
+            f" {len(requests)}"
         )
-    if not found:
-        found = [[Request({}, "request 1")]]
-    return found if len(found) == methods else found * methods
+    if not requests:
+        requests = [[Request({}, "request 1")]]
+    return requests if len(requests) == methods else requests * methods
 
 
 def flags_of(path: str, known: Mapping[str, click.Parameter]) -> dict[str, Any]:
@@ -240,11 +236,11 @@ def flags_of(path: str, known: Mapping[str, click.Parameter]) -> dict[str, Any]:
     `requests`. Raises `ValueError` for a name that is no flag.
     """
     try:
-        given = tomllib.loads(text_of(path))
+        document = tomllib.loads(text_of(path))
     except tomllib.TOMLDecodeError as wrong:
         raise ValueError(f"{path} is not TOML: {wrong}") from None
     flags: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in document.items():
         if name == "method" and isinstance(value, list) and value and isinstance(value[0], dict):
             flags.update(_of_tables(value, path))
             continue

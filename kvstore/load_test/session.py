@@ -25,11 +25,7 @@ from kvstore.load_test.first_call import (
 from kvstore.load_test.inputs import metadata_of
 from kvstore.load_test.levels import calibrate
 from kvstore.load_test.options import Flags
-from kvstore.load_test.report import (
-    Report,
-    calibration_text,
-    predicted,
-)
+from kvstore.load_test.report import Report, calibration_text
 from kvstore.load_test.saved import FORMS
 from kvstore.load_test.search import Objective, search
 from kvstore.load_test.service import calls_of, descriptions_of, service_config_of, target_of
@@ -61,7 +57,7 @@ BY_NAME: Final = {each.__name__: each for each in strategies.STRATEGIES}
 class LoadTest:
     """A load test, checked, before its first call."""
 
-    given: Flags
+    flags: Flags
     target: Target
     calls: MethodCalls
     options: RunOptions
@@ -74,39 +70,39 @@ class LoadTest:
     def title(self) -> str:
         """What is loaded."""
         names = ", ".join(each.method for each in (self.calls, *self.calls.others))
-        return f"{names} at {self.given.address}"
+        return f"{names} at {self.flags.address}"
 
 
-def load_test(given: Flags) -> int:
+def load_test(flags: Flags) -> int:
     """Make the load test that the flags describe, print its report, return the exit status.
 
     Raises `ValueError`, `OSError` or `RuntimeError` with a clear message when it cannot begin.
     """
-    fail_if = tuple(condition_of(each) for each in given.fail_if)
-    target = target_of(given)
-    metadata = metadata_of(given.metadata)
-    described = descriptions_of(given, target, metadata)
-    if not given.method:
+    fail_if = tuple(condition_of(each) for each in flags.fail_if)
+    target = target_of(flags)
+    metadata = metadata_of(flags.metadata)
+    described = descriptions_of(flags, target, metadata)
+    if not flags.method:
         print(printable("\n".join(described.methods())))
         print("error: give one of these methods after the address", file=sys.stderr)
         return BAD_INPUT
-    calls = calls_of(given, described, metadata)
+    calls = calls_of(flags, described, metadata)
     for note in described.notes:
         print(f"note: {printable(note)}", file=sys.stderr)
-    searching = given.find_rate or given.p99 is not None
-    if searching and given.p99 is None:
+    searching = flags.find_rate or flags.p99 is not None
+    if searching and flags.p99 is None:
         raise ValueError("a search needs an objective: give --p99, such as --p99 50ms")
-    if given.rates and searching:
+    if flags.rates and searching:
         raise ValueError("a search chooses its rates itself: leave --steps out")
-    if given.check and given.workers is not None:
+    if flags.check and flags.workers is not None:
         raise ValueError("--check counts the replies of one process: leave --workers out")
-    open_loop = searching or given.rate_per_s is not None or given.rates is not None
-    strategy = _strategy(given, calls, open_loop)
-    options = _options(given, open_loop, target)
+    open_loop = searching or flags.rate_per_s is not None or flags.rates is not None
+    strategy = _strategy(flags, calls, open_loop)
+    options = _options(flags, open_loop, target)
     _check_descriptors(options)
     Plan.of(strategy, target, calls, options)  # refuse what makes no sense before any call
-    objective = None if given.p99 is None else Objective(latency_s=given.p99, errors=given.errors)
-    test = LoadTest(given, target, calls, options, strategy, objective, fail_if)
+    objective = None if flags.p99 is None else Objective(latency_s=flags.p99, errors=flags.errors)
+    test = LoadTest(flags, target, calls, options, strategy, objective, fail_if)
     try:
         return _made(test)
     except RunInterrupted:  # in a warm-up or a calibration: its run is not the one asked for
@@ -114,8 +110,8 @@ def load_test(given: Flags) -> int:
 
 
 def _made(test: LoadTest) -> int:
-    given = test.given
-    with _progress(given) as say:
+    flags = test.flags
+    with _progress(flags) as say:
         firsts = [
             first_call(test.target, each, test.options, say)
             for each in (test.calls, *test.calls.others)
@@ -124,9 +120,9 @@ def _made(test: LoadTest) -> int:
         test = replace(
             test, calls=_ending(test.calls, firsts), options=_bounded(test.options, slowest)
         )
-        fleet = fleet_of(given.workers)
+        fleet = fleet_of(flags.workers)
         with fleet or nullcontext():  # one start of the workers for all runs
-            if given.warm_up is not None:
+            if flags.warm_up is not None:
                 _warm_up(test, fleet, say)
             report = Report()
             whole = all(each.ends for each in firsts)
@@ -135,9 +131,9 @@ def _made(test: LoadTest) -> int:
                     "a stream that is cut after a time has no ceiling, so no rate can be searched:"
                     " cut it with --stream-messages"
                 )
-            if not whole and not given.no_calibration:
+            if not whole and not flags.no_calibration:
                 say("no calibration: the time of a stream that is cut says nothing of the service")
-            if whole and (test.objective is not None or not given.no_calibration):
+            if whole and (test.objective is not None or not flags.no_calibration):
                 report = _calibrated(test, firsts[0], fleet, say)
             if test.objective is not None:
                 return _search(test, report, fleet, say)
@@ -159,7 +155,7 @@ def _bounded(options: RunOptions, first: FirstCall) -> RunOptions:
     return replace(options, drain_s=drain_s)
 
 
-def _options(given: Flags, open_loop: bool, target: Target) -> RunOptions:
+def _options(flags: Flags, open_loop: bool, target: Target) -> RunOptions:
     names = (
         "in_flight",
         "connections",
@@ -170,17 +166,17 @@ def _options(given: Flags, open_loop: bool, target: Target) -> RunOptions:
         "seed",
         "deadline_s",
     )
-    named = {name: value for name in names if (value := getattr(given, name)) is not None}
+    named = {name: value for name in names if (value := getattr(flags, name)) is not None}
     if not {"duration_s", "calls", "rates"} & {*named}:
         named["duration_s"] = SECONDS
     most = named.setdefault("in_flight", OPEN_LOOP_IN_FLIGHT if open_loop else 1)
-    if given.join_over is not None:
-        ramp = pacing.climb(0, most, steps=most, over_s=given.join_over)
+    if flags.join_over is not None:
+        ramp = pacing.climb(0, most, steps=most, over_s=flags.join_over)
         named["joins"] = tuple(pacing.joins(ramp))
     return RunOptions(
-        arrivals="even" if given.arrivals == "even" else "random",
-        keep_going=given.keep_going,
-        service_config=service_config_of(given.service_config, target.address),
+        arrivals="even" if flags.arrivals == "even" else "random",
+        keep_going=flags.keep_going,
+        service_config=service_config_of(flags.service_config, target.address),
         **named,
     )
 
@@ -199,20 +195,20 @@ def _check_descriptors(options: RunOptions) -> None:
         )
 
 
-def _strategy(given: Flags, calls: MethodCalls, open_loop: bool) -> Strategy:
+def _strategy(flags: Flags, calls: MethodCalls, open_loop: bool) -> Strategy:
     """Return the strategy of this name, or the default.
 
     `tasks` costs the generator least. In an open loop `bounded` keeps the due times better.
     """
-    if given.strategy is not None:
-        return BY_NAME[given.strategy]
+    if flags.strategy is not None:
+        return BY_NAME[flags.strategy]
     unary = all(each.shape == "unary_unary" for each in (calls, *calls.others))
     return strategies.bounded if open_loop and unary else strategies.tasks
 
 
 def _warm_up(test: LoadTest, fleet: Fleet | None, say: Progress) -> None:
     say("warm-up")
-    options = replace(test.options, duration_s=test.given.warm_up, calls=None, rates=(), joins=())
+    options = replace(test.options, duration_s=test.flags.warm_up, calls=None, rates=(), joins=())
     load.run(test.strategy, test.target, test.calls, options, fleet=fleet)
 
 
@@ -223,7 +219,7 @@ def _calibrated(test: LoadTest, first: FirstCall, fleet: Fleet | None, say: Prog
         test.calls,
         test.options,
         fleet=fleet,
-        errors=test.given.errors,
+        errors=test.flags.errors,
         first=first,
         progress=say,
     )
@@ -232,14 +228,17 @@ def _calibrated(test: LoadTest, first: FirstCall, fleet: Fleet | None, say: Prog
         rate = test.options.rate_per_s
         if test.options.rates:
             rate = max(each for each, _ in test.options.rates)
-        prediction = predicted(seen, rate, test.options.in_flight)
-    if test.given.output == "table":
+        if rate is None:
+            prediction = seen.closed_loop(test.options.in_flight)
+        else:
+            prediction = seen.open_loop(rate)
+    if test.flags.output == "table":
         print(calibration_text(seen, prediction), end="\n\n", flush=True)
     return Report(calibration=seen, prediction=prediction)
 
 
 def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> int:
-    given = test.given
+    flags = test.flags
     said = ""
     every_s = 0.1 if sys.stderr.isatty() else QUIET_S
     try:
@@ -259,8 +258,8 @@ def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> 
         said = run.ended_by
     elif not run.issued and not said:
         said = "no call was sent in the time of the run: give it more, or a higher rate"
-    if given.save:
-        run.save(given.save)
+    if flags.save:
+        run.save(flags.save)
     missed = _missed(test, run)
     report = report._replace(run=run, more=tuple(missed))
     _print(test, report)
@@ -298,7 +297,7 @@ def _wrong_replies(test: LoadTest) -> list[Finding]:
 def _search(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> int:
     assert test.objective is not None
     assert report.calibration is not None
-    named = {"step_s": test.given.step, "search_s": test.given.search_time}
+    named = {"step_s": test.flags.step, "search_s": test.flags.search_time}
     settings = {name: value for name, value in named.items() if value is not None}
     found = search(
         test.strategy,
@@ -319,16 +318,16 @@ def _search(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) 
 
 
 def _print(test: LoadTest, report: Report) -> None:
-    print(FORMS[test.given.output](report, test.title), flush=True)
+    print(FORMS[test.flags.output](report, test.title), flush=True)
 
 
 @contextmanager
-def _progress(given: Flags) -> Iterator[Progress]:
+def _progress(flags: Flags) -> Iterator[Progress]:
     """Yield what shows a line of progress on standard error.
 
     On a terminal each line takes the place of the one before.
     """
-    if given.quiet:
+    if flags.quiet:
         yield lambda text: None
         return
     if not sys.stderr.isatty():

@@ -1,11 +1,10 @@
-"""A service of its own in its own process, with a fault on demand: the load test has to see it.
+"""A service in a process of its own that sheds, freezes or goes away: the load test has to see it.
 
-The body of a request is a JSON object: `sleep_s`, `burn_s` (CPU time), `fail` (share of the calls
-that end as UNAVAILABLE) and `every_s` (a stream of messages without end, so far apart).
+The body of a request is a JSON object: `sleep_s`, or `every_s` for a stream of messages without
+end, so far apart.
 """
 
 import json
-import random
 import sys
 import time
 from collections.abc import Iterator
@@ -20,13 +19,7 @@ from kvstore.client.workload import MethodCalls
 
 
 def work(request, context):
-    wanted = json.loads(request)
-    if random.random() < wanted.get("fail", 0):
-        context.abort(grpc.StatusCode.UNAVAILABLE, "as asked")
-    time.sleep(wanted.get("sleep_s", 0))
-    ends_s = time.thread_time() + wanted.get("burn_s", 0)
-    while time.thread_time() < ends_s:
-        pass
+    time.sleep(json.loads(request)["sleep_s"])
     return b"done"
 
 

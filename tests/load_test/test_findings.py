@@ -9,8 +9,8 @@ from test_levels_and_steps import run_of_recorder
 
 from kvstore.client import load
 from kvstore.client.strategies import tasks
-from kvstore.load_test import findings
 from kvstore.load_test.estimates import steady_part
+from kvstore.load_test.findings import findings
 from kvstore.load_test.session import COMPLETE, MISSED, status_of
 from kvstore.measure import Outcome
 from kvstore.measure.recorder import Recorder, Sample, sample_rows

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from kvstore.load_test import Calibration, Estimate, Level, Objective
 from kvstore.load_test.bottleneck import Cores, limit_of
+from kvstore.load_test.estimates import Estimate, Level
+from kvstore.load_test.levels import Calibration
 from kvstore.load_test.report import Report, as_text
-from kvstore.load_test.search import growing, step_of
+from kvstore.load_test.search import Objective, growing, step_of
 from kvstore.measure import Cpu, Run, ServerReport
 from kvstore.measure.recorder import Recorder, sample_rows
 from kvstore.protocol import STATUSES

@@ -6,8 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kvstore.load_test import Objective, Step, highest_rate
-from kvstore.load_test.search import Lengths
+from kvstore.load_test.search import Lengths, Objective, Step, highest_rate
 
 CEILING = 293.0
 SERVERS = 6

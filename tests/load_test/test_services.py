@@ -11,17 +11,10 @@ from kvstore.client import load
 from kvstore.client.channel import Target
 from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import bounded, tasks
-from kvstore.load_test import (
-    Objective,
-    calibrate,
-    findings,
-    findings_of_calibration,
-    first_call,
-    outages,
-    populations,
-    search,
-)
-from kvstore.load_test.first_call import with_an_end
+from kvstore.load_test.findings import findings, findings_of_calibration, outages, populations
+from kvstore.load_test.first_call import first_call, with_an_end
+from kvstore.load_test.levels import calibrate
+from kvstore.load_test.search import Objective, search
 from kvstore.measure import Outcome
 from kvstore.protocol import STATUSES
 
@@ -40,7 +33,7 @@ def service():
 @pytest.fixture(scope="module")
 def seen(service):
     """A calibration whose levels would be too short for a few calls, if calls did not count."""
-    return calibrate(tasks, service, calls_of(sleep_s=SLEEP_S), step_s=0.2)
+    return calibrate(tasks, service, calls_of(sleep_s=SLEEP_S), RunOptions(), step_s=0.2)
 
 
 def has_the_right_figures(seen, workers, sleep_s):
@@ -64,7 +57,7 @@ def test_ceiling_knee_and_littles_law_of_a_sleeping_service(seen):
 def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
     with sleeping_service(4, at_once=5) as (address, _):
         calls = calls_of(sleep_s=SLEEP_S)
-        seen = calibrate(tasks, Target(address), calls, step_s=0.2)
+        seen = calibrate(tasks, Target(address), calls, RunOptions(), step_s=0.2)
         run = load.run(tasks, Target(address), calls, in_flight=16, duration_s=1, drain_s=1)
 
     assert seen.ceiling_per_s == pytest.approx(4 / SLEEP_S, rel=0.08)
@@ -83,17 +76,10 @@ def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
 @pytest.mark.alone
 def test_the_search_finds_a_rate_below_the_ceiling_that_lasts(service):
     calls = calls_of(sleep_s=0.01)
-    seen = calibrate(bounded, service, calls, step_s=0.1)
-    found = search(
-        bounded,
-        service,
-        calls,
-        Objective(latency_s=1.0),
-        seen,
-        in_flight=1000,
-        search_s=6,
-    )
-    too_fast = search(bounded, service, calls, Objective(latency_s=0.005), seen)
+    options = RunOptions(in_flight=1000, arrivals="random")
+    seen = calibrate(bounded, service, calls, options, step_s=0.1)
+    found = search(bounded, service, calls, Objective(latency_s=1.0), seen, options, search_s=6)
+    too_fast = search(bounded, service, calls, Objective(latency_s=0.005), seen, options)
 
     assert 0.4 * WORKERS / 0.01 <= found.rate_per_s <= seen.ceiling_per_s
     assert all(step.rate_per_s <= seen.ceiling_per_s for step in found.steps)
