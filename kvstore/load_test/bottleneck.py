@@ -79,7 +79,7 @@ def limit_of(cores: Cores, machine_cores: int, knee: float, *, refuses: str = ""
     known = {name: value for name, value in cores._asdict().items() if not math.isnan(value)}
     generator = known.get("generator", 0.0)
     server, others = known.get("server", 0.0), known.get("others", 0.0)
-    own = known.get("generator_all", generator)
+    generator_all = known.get("generator_all", generator)
     used = f"{cores}, of {machine_cores} cores"
     if generator >= BUSY:
         return Limit(
@@ -103,13 +103,13 @@ def limit_of(cores: Cores, machine_cores: int, knee: float, *, refuses: str = ""
         )
     if server >= ALL * machine_cores:
         return Limit("the server's processor", used)
-    if own + server >= SHARED * machine_cores:
+    if generator_all + server >= SHARED * machine_cores:
         return Limit(
             "a processor that client and server share",
             used,
             "use another machine for the generator",
         )
-    crowded = own + server + others >= ALL * machine_cores and others > OTHERS
+    crowded = generator_all + server + others >= ALL * machine_cores and others > OTHERS
     return _not_known(knee, used, "server" in known, crowded)
 
 
@@ -149,12 +149,12 @@ def server_pids(target: Target) -> list[int]:
 
 def thread_times_s(pids: Sequence[int]) -> dict[tuple[int, int], float]:
     """Return the CPU seconds of each thread of these processes, by process and thread."""
-    found = {}
+    times_s = {}
     for pid in pids:
         with suppress(psutil.Error):
             for each in psutil.Process(pid).threads():
-                found[pid, each.id] = each.user_time + each.system_time
-    return found
+                times_s[pid, each.id] = each.user_time + each.system_time
+    return times_s
 
 
 def busiest_thread_s(

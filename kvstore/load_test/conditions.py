@@ -62,14 +62,14 @@ class Condition(NamedTuple):
 
 def condition_of(text: str) -> Condition:
     """Return the condition that a text says. Raises `ValueError` for another text."""
-    found = _CONDITION.fullmatch(text)
-    if not found:
+    match = _CONDITION.fullmatch(text)
+    if not match:
         raise ValueError(
             "a condition is NAME OPERATOR VALUE, such as 'p99 > 50ms', 'errors > 1%' or"
             f" 'throughput < 100'; names are throughput, errors, mean, p50, p90, p99, p99.9; got"
             f" {text!r}"
         )
-    name, compared, value, unit = found.groups()
+    name, compared, value, unit = match.groups()
     units = {"throughput": {"": 1.0}, "errors": {"%": 0.01, "": 1.0}}.get(name, UNITS_S)
     try:
         return Condition(name, compared, float(value) * units[unit])
@@ -98,24 +98,24 @@ class Check:
 
     def __call__(self, reply: bytes) -> bytes:
         """Look at a reply and return it unchanged."""
-        if what := self._found_wrong(reply):
+        if what := self._problem_of(reply):
             self.wrong += 1
             self.first_wrong = self.first_wrong or what
         return reply
 
-    def _found_wrong(self, reply: bytes) -> str:
+    def _problem_of(self, reply: bytes) -> str:
         try:
             message = self._reply_class.FromString(reply)
         except DecodeError:
             return "a reply cannot be decoded"
-        found = json_format.MessageToDict(
+        fields = json_format.MessageToDict(
             message,
             preserving_proto_field_name=True,
             always_print_fields_with_no_presence=True,
             descriptor_pool=self._pool,
         )
         for path, compared, wanted in self._conditions:
-            value = _at(found, path)
+            value = _at(fields, path)
             try:
                 holds = _OPERATORS[compared](_comparable(value, wanted), wanted)
             except TypeError:
@@ -126,10 +126,10 @@ class Check:
 
 
 def _parsed(text: str, method: Method) -> tuple[str, str, Any]:
-    found = _CHECK.fullmatch(text)
+    match = _CHECK.fullmatch(text)
     try:
-        assert found
-        path, compared, wanted = found[1], found[2], json.loads(found[3])
+        assert match
+        path, compared, wanted = match[1], match[2], json.loads(match[3])
     except (AssertionError, ValueError):
         raise BadRequest(
             f"--check is FIELD OPERATOR JSON, such as 'text == \"ok\"' or 'count > 0', got {text!r}"
@@ -143,15 +143,15 @@ def _parsed(text: str, method: Method) -> tuple[str, str, Any]:
     return path, compared, wanted
 
 
-def _at(found: Any, path: str) -> Any:
+def _at(value: Any, path: str) -> Any:
     for name in path.split("."):
-        if isinstance(found, list) and name.isdecimal() and int(name) < len(found):
-            found = found[int(name)]
-        elif isinstance(found, dict):
-            found = found.get(name)
+        if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        elif isinstance(value, dict):
+            value = value.get(name)
         else:
             return None
-    return found
+    return value
 
 
 def _comparable(value: Any, wanted: Any) -> Any:

@@ -45,11 +45,11 @@ def rows_of(path: str) -> list[dict[str, Any]]:
         if not rows:
             raise BadRequest(f"{path} has no row below its header")
         return rows
-    found = requests_of(path)
-    for each in found:
+    requests = requests_of(path)
+    for each in requests:
         if not isinstance(each.value, dict):
             raise BadRequest(f"{each.where}: a row is a JSON object, got {str(each.value)[:60]}")
-    return [each.value for each in found]
+    return [each.value for each in requests]
 
 
 def has_templates(value: Any) -> bool:
@@ -100,7 +100,7 @@ class DataPerCall:
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what another process needs; descriptors cannot be sent."""
         described = self._method.described_by.serialized()
-        return _made_again, (
+        return _rebuilt, (
             described,
             self._method.name,
             self._requests,
@@ -112,7 +112,7 @@ class DataPerCall:
         self._next_row: Iterator[Row] = itertools.cycle(self._rows or [{}])
         self._next_request = itertools.cycle([self._message(each) for each in self._requests])
         self._make_metadata: list[tuple[str, Any]] = [
-            (name, self._made(value, "--metadata") if has_templates(value) else value)
+            (name, self._filled(value, "--metadata") if has_templates(value) else value)
             for name, value in self._metadata
         ]
 
@@ -123,11 +123,11 @@ class DataPerCall:
         """Return what encodes a request. In protobuf, parts of a message add up to the message."""
         method = self._method
         if not isinstance(request.value, Mapping):
-            value = self._made(request.value, request.where)
+            value = self._filled(request.value, request.where)
             return lambda row: method.encoded(Request(value(row), request.where))
         fixed = {name: each for name, each in request.value.items() if not has_templates(each)}
         changing = {
-            name: self._made(each, request.where)
+            name: self._filled(each, request.where)
             for name, each in request.value.items()
             if name not in fixed
         }
@@ -143,23 +143,23 @@ class DataPerCall:
 
         return encoded
 
-    def _made(self, value: Any, where: str) -> Make:
+    def _filled(self, value: Any, where: str) -> Make:
         """Return what makes a JSON value with its templates filled."""
         if isinstance(value, Mapping):
-            members = {name: self._made(each, where) for name, each in value.items()}
+            members = {name: self._filled(each, where) for name, each in value.items()}
             return lambda row: {name: make(row) for name, make in members.items()}
         if isinstance(value, list):
-            each_made = [self._made(each, where) for each in value]
-            return lambda row: [make(row) for make in each_made]
+            entries = [self._filled(each, where) for each in value]
+            return lambda row: [make(row) for make in entries]
         if not has_templates(value):
             return lambda row: value
         parts: list[Make] = []
         at = 0
-        for found in _TEMPLATE.finditer(value):
-            if found.start() > at:
-                parts.append(_constant(value[at : found.start()]))
-            parts.append(self._template(found, where))
-            at = found.end()
+        for match in _TEMPLATE.finditer(value):
+            if match.start() > at:
+                parts.append(_constant(value[at : match.start()]))
+            parts.append(self._template(match, where))
+            at = match.end()
         rest = value[at:]
         if "{{" in rest or not parts:
             raise BadRequest(f"{where}: {value!r} is no template: there are {SYNTAX}")
@@ -169,8 +169,8 @@ class DataPerCall:
             return parts[0]  # a value of a row keeps its type
         return lambda row: "".join(str(make(row)) for make in parts)
 
-    def _template(self, found: re.Match[str], where: str) -> Make:
-        name, column, argument = found.groups()
+    def _template(self, match: re.Match[str], where: str) -> Make:
+        name, column, argument = match.groups()
         numbers = [int(each) for each in re.findall(r"-?\d+", argument or "")]
         if name == "row" and column:
             self._check_column(column, where)
@@ -188,7 +188,7 @@ class DataPerCall:
         if name == "text" and len(numbers) == 1 and numbers[0] >= 0:
             letters = string.ascii_letters + string.digits
             return lambda row: "".join(draw.choices(letters, k=numbers[0]))
-        raise BadRequest(f"{where}: {found[0]} is no template: there are {SYNTAX}")
+        raise BadRequest(f"{where}: {match[0]} is no template: there are {SYNTAX}")
 
     def _check_column(self, column: str, where: str) -> None:
         if not self._rows:
@@ -205,5 +205,5 @@ def _constant(text: str) -> Make:
     return lambda row: text
 
 
-def _made_again(described: bytes, name: str, *arguments: Any) -> DataPerCall:
+def _rebuilt(described: bytes, name: str, *arguments: Any) -> DataPerCall:
     return DataPerCall(Descriptions.of_set(described).method(name), *arguments)

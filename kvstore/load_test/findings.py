@@ -112,15 +112,15 @@ def outages(run: Run) -> list[Away]:
     done_s = records["done_s"]
     here = np.flatnonzero(~gone)
     edges = np.concatenate([[-1], here, [len(records)]])
-    found = []
+    times = []
     for before, after in itertools.pairwise(edges):
         if after - before < 2:
             continue
         from_s = float(done_s[before]) if before >= 0 else 0.0
         until_s = float(done_s[after]) if after < len(records) else math.inf
         if min(until_s, float(done_s[after - 1])) - from_s >= AWAY_S or after - before > 20:
-            found.append(Away(from_s, until_s, int(after - before - 1)))
-    return found
+            times.append(Away(from_s, until_s, int(after - before - 1)))
+    return times
 
 
 def unsent(run: Run) -> int:
@@ -154,7 +154,7 @@ def findings(run: Run, calibration: Calibration | None = None) -> list[Finding]:
     full = _limit_reached(run)
     others = findings_of_run(run)
     stopped = any(each.name == "clock" for each in others)
-    found = {
+    texts = {
         "failures": _failures(run, calibration),
         "away": _away(run),
         "stood still": "" if stopped else _stood_still(run),
@@ -166,50 +166,52 @@ def findings(run: Run, calibration: Calibration | None = None) -> list[Finding]:
         each
         for each in others
         if not (each.name == "generator" and (full or stopped) and "late" in each.text)
-        and not (each.name in ("short", "censored") and found["cut off"])
+        and not (each.name in ("short", "censored") and texts["cut off"])
     ]
-    return [Finding(name, text) for name, text in found.items() if text] + others
+    return [Finding(name, text) for name, text in texts.items() if text] + others
 
 
-def findings_of_calibration(seen: Calibration) -> list[Finding]:
+def findings_of_calibration(calibration: Calibration) -> list[Finding]:
     """Return what a calibration shows besides its figures."""
-    found = []
-    first = seen.fails_from
+    named = []
+    first = calibration.fails_from
     if first is not None:
-        worst = max((each for each in seen.levels if each.ended), key=lambda each: each.failed)
-        found.append(
+        worst = max(
+            (each for each in calibration.levels if each.ended), key=lambda each: each.failed
+        )
+        named.append(
             Finding(
                 "failures",
                 f"{failures(worst.statuses, ENDED_WITH)} with {worst.in_flight} in flight;"
-                f" {seen.failures_begin}",
+                f" {calibration.failures_begin}",
             )
         )
-    elif share := seen.fails_always:
-        statuses = sum((Counter(each.statuses) for each in seen.levels), Counter())
-        found.append(
+    elif share := calibration.fails_always:
+        statuses = sum((Counter(each.statuses) for each in calibration.levels), Counter())
+        named.append(
             Finding(
                 "failures",
                 f"{failures(statuses, ENDED_WITH)}, with few calls in flight and with many:"
                 f" {percent(share)} may be usual for this service. Throughput counts the others",
             )
         )
-    if not seen.saturated:
-        found.append(
+    if not calibration.saturated:
+        named.append(
             Finding(
                 "ceiling",
-                f"the throughput still grew at {seen.levels[-1].in_flight} in flight, so the"
+                f"the throughput still grew at {calibration.levels[-1].in_flight} in flight, so the"
                 " ceiling is a lower limit, and N* too",
             )
         )
-    if unsteady := [str(each.in_flight) for each in seen.levels if not each.steady]:
-        found.append(
+    if unsteady := [str(each.in_flight) for each in calibration.levels if not each.steady]:
+        named.append(
             Finding(
                 "steady",
                 f"with {', '.join(unsteady)} in flight, X·R differs from N by more than 2 %, or too"
                 " few calls ended: repeat this with longer levels",
             )
         )
-    return found
+    return named
 
 
 def _failures(run: Run, calibration: Calibration | None) -> str:

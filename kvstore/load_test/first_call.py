@@ -167,18 +167,18 @@ def _explained(
     error: grpc.RpcError, target: Target, calls: MethodCalls, options: RunOptions
 ) -> Exception:
     code = error.code()
-    said = f"{code.name}: {printable(error.details() or 'no details')}"
+    status = f"{code.name}: {printable(error.details() or 'no details')}"
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return FirstCallFailed(
             f"the first call of {calls.method} did not end within its deadline of"
             f" {options.deadline_s:g} s: give a longer one with --deadline-s"
         )
-    known = hint_of(said)
+    known = hint_of(status)
     if code in NOT_REACHED:
         more = f": {known}" if known else ""
-        return ServerNotReached(f"the server at {target.address} does not answer ({said}){more}")
+        return ServerNotReached(f"the server at {target.address} does not answer ({status}){more}")
     if known:
-        return FirstCallFailed(f"the first call of {calls.method} ended with {said}: {known}")
+        return FirstCallFailed(f"the first call of {calls.method} ended with {status}: {known}")
     token = "give the token that it requires with --token FILE, or with --metadata"
     hint = {
         grpc.StatusCode.UNIMPLEMENTED: "the server does not have this method",
@@ -187,4 +187,4 @@ def _explained(
         DROPPED: "repeat this when the server is idle: it drops calls while too many wait for it, "
         "those whose deadline has passed among them",
     }.get(code, "correct the request; a load of failing calls measures the failure")
-    return FirstCallFailed(f"the first call of {calls.method} ended with {said}. Next: {hint}")
+    return FirstCallFailed(f"the first call of {calls.method} ended with {status}. Next: {hint}")

@@ -41,15 +41,15 @@ def requests_of(path: str) -> list[Request]:
     the line.
     """
     name = _name(path)
-    found = _values(text_of(path), name)
-    if not found:
+    requests = _values(text_of(path), name)
+    if not requests:
         raise BadRequest(f"{name} has no request: write one JSON value in each line")
-    if len(found) == 1 and isinstance(found[0].value, list):
-        members = found[0].value
+    if len(requests) == 1 and isinstance(requests[0].value, list):
+        members = requests[0].value
         if not members:
             raise BadRequest(f"{name} has an empty list and no request")
         return [Request(each, f"{name}, request {n}") for n, each in enumerate(members, start=1)]
-    return found
+    return requests
 
 
 def json_requests(text: str) -> list[Request]:
@@ -91,10 +91,10 @@ def _pairs(text: str) -> list[tuple[Any, Any]]:
 def value_of(text: str, option: str) -> Any:
     """Return the one JSON value of an option, or of the file behind @. Raises `BadRequest`."""
     text, name = (text_of(text[1:]), _name(text[1:])) if text.startswith("@") else (text, option)
-    found = _values(text, name, " In a shell, put it in quotes" if name == option else "")
-    if len(found) != 1:
-        raise BadRequest(f"{name} must have one JSON value, got {len(found)}")
-    return found[0].value
+    values = _values(text, name, " In a shell, put it in quotes" if name == option else "")
+    if len(values) != 1:
+        raise BadRequest(f"{name} must have one JSON value, got {len(values)}")
+    return values[0].value
 
 
 def _entry(name: Any, value: Any) -> tuple[str, str | bytes]:
@@ -133,12 +133,12 @@ def _constant(name: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             raise _Refused(f"the key {key!r} is there twice")
-        found[key] = value
-    return found
+        members[key] = value
+    return members
 
 
 _decoder = json.JSONDecoder(parse_constant=_constant, object_pairs_hook=_once)
@@ -146,7 +146,7 @@ _decoder = json.JSONDecoder(parse_constant=_constant, object_pairs_hook=_once)
 
 def _values(text: str, name: str, advice: str = "") -> list[Request]:
     """Return the JSON values in a text. Raises `BadRequest` with the line of a wrong one."""
-    found: list[Request] = []
+    requests: list[Request] = []
     at = _end_of_space(text, 0)
     while at < len(text):
         line = text.count("\n", 0, at) + 1
@@ -164,9 +164,9 @@ def _values(text: str, name: str, advice: str = "") -> list[Request]:
             raise BadRequest(f"{where}: {wrong}") from None
         except RecursionError:
             raise BadRequest(f"{where}: the value is nested too deeply") from None
-        found.append(Request(value, where))
+        requests.append(Request(value, where))
         at = _end_of_space(text, at)
-    return found
+    return requests
 
 
 def _end_of_space(text: str, at: int) -> int:

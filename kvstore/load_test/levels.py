@@ -93,7 +93,7 @@ class Calibration:
         It is not always the time of a single call in flight. Between two calls, a core may fall
         asleep, and it takes time to wake up.
         """
-        return min((each.residence for each in self._seen), key=lambda each: each.value)
+        return min((each.residence for each in self._answered), key=lambda each: each.value)
 
     @property
     def cycle(self) -> Estimate:
@@ -101,7 +101,7 @@ class Calibration:
 
         It is longer than a call, by what the client needs between two of them.
         """
-        shortest = min(self._seen, key=lambda each: each.residence_s + each.gap_s)
+        shortest = min(self._answered, key=lambda each: each.residence_s + each.gap_s)
         return Estimate.within(shortest.residence_s + shortest.gap_s, shortest.residence.relative)
 
     @property
@@ -175,7 +175,7 @@ class Calibration:
             bound = bounds.closed_loop(in_flight, self.stations)
             queueing = bounds.exact_closed_loop(in_flight, self.stations).value
             return replace(bound, interval=self._interval(queueing, bound.value))
-        failing = [each for each in self._seen if each.in_flight >= first.in_flight]
+        failing = [each for each in self._answered if each.in_flight >= first.in_flight]
         at = [math.log(each.in_flight) for each in failing]
         per_s = float(
             np.interp(math.log(in_flight), at, [each.throughput_per_s for each in failing])
@@ -233,11 +233,11 @@ class Calibration:
             return self.held
         good = [each for each in self.levels if not first or each.in_flight < first.in_flight]
         return max(
-            [each for each in good if each.throughput_per_s > 0] or self._seen, key=_throughput
+            [each for each in good if each.throughput_per_s > 0] or self._answered, key=_throughput
         )
 
     @property
-    def _seen(self) -> Sequence[Level]:
+    def _answered(self) -> Sequence[Level]:
         """The levels at which calls ended OK."""
         every = [*self.levels, *([self.held] if self.held else [])]
         return [each for each in every if each.throughput_per_s > 0]
@@ -248,7 +248,7 @@ class Calibration:
         first = self.fails_from
         if first is None:
             return ""
-        before = [each for each in self._seen if each.in_flight < first.in_flight]
+        before = [each for each in self._answered if each.in_flight < first.in_flight]
         at = f", the first at {rate(before[-1].throughput_per_s)}" if before else ""
         return f"failures begin with {first.in_flight} in flight{at}"
 
@@ -319,30 +319,30 @@ def calibrate(
     in_flight, most = 1, float(MOST_IN_FLIGHT)
     while flat < 2 and in_flight <= most:
         best = max(map(_throughput, levels), default=0.0)
-        seen = runs.level(in_flight, best)
-        flat_once = not seen.throughput.value >= GAIN * best
-        if _fails(levels, seen, errors):
+        level = runs.level(in_flight, best)
+        flat_once = not level.throughput.value >= GAIN * best
+        if _fails(levels, level, errors):
             flat_once = True
-        elif flat_once and not _certain(seen):  # or was it a pause of the machine?
-            seen = max(seen, runs.level(in_flight, best), key=_throughput)
-            flat_once = not seen.throughput.value >= GAIN * best
-        flat = (2 if _certain(seen) else flat + 1) if flat_once else 0
-        levels.append(seen)
+        elif flat_once and not _certain(level):  # or was it a pause of the machine?
+            level = max(level, runs.level(in_flight, best), key=_throughput)
+            flat_once = not level.throughput.value >= GAIN * best
+        flat = (2 if _certain(level) else flat + 1) if flat_once else 0
+        levels.append(level)
         in_flight *= 2
         if any(each.throughput.value > 0 for each in levels):
-            seen_so_far = Calibration(levels=levels, machine_cores=runs.cores)
-            most = min(MOST_IN_FLIGHT, BEYOND * seen_so_far.knee)
+            so_far = Calibration(levels=levels, machine_cores=runs.cores)
+            most = min(MOST_IN_FLIGHT, BEYOND * so_far.knee)
     if not any(each.throughput.value > 0 for each in levels):
         ended = ", ".join(failures(each.statuses) for each in levels if each.ended)
         raise NothingSucceeded(f"no call ended OK at any level: {ended or 'none ended'}")
-    seen_so_far = Calibration(levels=levels, machine_cores=runs.cores, errors=errors)
-    while (between := _between(seen_so_far)) is not None:
-        levels.append(runs.level(between, seen_so_far.ceiling_per_s))
+    so_far = Calibration(levels=levels, machine_cores=runs.cores, errors=errors)
+    while (between := _between(so_far)) is not None:
+        levels.append(runs.level(between, so_far.ceiling_per_s))
         levels.sort(key=lambda each: each.in_flight)
-        seen_so_far = replace(seen_so_far, levels=levels)
-    top = seen_so_far.top
+        so_far = replace(so_far, levels=levels)
+    top = so_far.top
     return replace(
-        seen_so_far,
+        so_far,
         held=None if _certain(top) else runs.level(top.in_flight, top.throughput.value, HELD),
         saturated=flat >= 2,
     )
@@ -372,15 +372,15 @@ def _certain(level: Level) -> bool:
     return level.lasted_s > HELD_S and level.throughput.relative <= NARROW
 
 
-def _between(seen: Calibration) -> int | None:
+def _between(calibration: Calibration) -> int | None:
     """Return the number in flight between the last level without failures and the first with them.
 
     None if there is no such level. Failures may begin between two levels, below the ceiling.
     """
-    first = seen.fails_from
+    first = calibration.fails_from
     if first is None:
         return None
-    below = [each.in_flight for each in seen.levels if each.in_flight < first.in_flight]
+    below = [each.in_flight for each in calibration.levels if each.in_flight < first.in_flight]
     if not below or first.in_flight - below[-1] < 2:
         return None
     return (below[-1] + first.in_flight) // 2
@@ -412,13 +412,13 @@ class _Levels:
     def level(self, in_flight: int, best_per_s: float, longer: float = 1.0) -> Level:
         """Make a level. It is made again and longer if it did not reach a steady state."""
         lasting_s = self._seconds(in_flight, best_per_s, longer)
-        seen = self._run(in_flight, lasting_s)
-        if not seen.steady and lasting_s < LONGEST_S:
-            slower = max(2.0, (1 + FEWEST) / seen.rounds) if seen.rounds else 2.0 * FEWEST
-            seen = self._run(in_flight, min(LONGEST_S, slower * lasting_s))
-        if seen.residence.value > 0:
-            self.shortest_s = min(self.shortest_s or math.inf, seen.residence.value)
-        return seen
+        level = self._run(in_flight, lasting_s)
+        if not level.steady and lasting_s < LONGEST_S:
+            slower = max(2.0, (1 + FEWEST) / level.rounds) if level.rounds else 2.0 * FEWEST
+            level = self._run(in_flight, min(LONGEST_S, slower * lasting_s))
+        if level.residence.value > 0:
+            self.shortest_s = min(self.shortest_s or math.inf, level.residence.value)
+        return level
 
     def _seconds(self, in_flight: int, best_per_s: float, longer: float) -> float:
         queued_s = in_flight / best_per_s if best_per_s > 0 else 0.0
@@ -458,9 +458,9 @@ class _Levels:
         )
         thread_s = bottleneck.busiest_thread_s(before, bottleneck.thread_times_s(pids))
         self.cores = int(run.host["cores"])
-        seen = level_of(run, thread_s)
-        self.progress(said(seen))
-        return seen
+        level = level_of(run, thread_s)
+        self.progress(level_line(level))
+        return level
 
 
 def level_of(run: Run, server_thread_s: float = math.nan) -> Level:
@@ -491,7 +491,7 @@ def _cores(run: Run, sending_s: float, server_thread_s: float) -> Cores:
     return Cores(*(float(np.minimum(each, most)) for each in used))
 
 
-def said(level: Level) -> str:
+def level_line(level: Level) -> str:
     """Return the line that reports a level. On a busy machine none of its calls may have ended."""
     begin = f"calibration: {level.in_flight} in flight"
     if not level.ended:

@@ -71,8 +71,10 @@ class Axis:
         """Return some round values on the axis."""
         if self._log:
             decades = range(math.floor(self._low), math.ceil(self._high) + 1)
-            found = [m * 10.0**d for d in decades for m in (1, 2, 5)]
-            inside = [each for each in found if self._low - 1e-9 <= self._of(each) <= self._high]
+            candidates = [m * 10.0**d for d in decades for m in (1, 2, 5)]
+            inside = [
+                each for each in candidates if self._low - 1e-9 <= self._of(each) <= self._high
+            ]
             return inside if len(inside) <= 8 else inside[:: math.ceil(len(inside) / 8)]
         step = 10.0 ** math.floor(math.log10((self._high - self._low) / 4))
         step *= next(m for m in (1, 2, 5, 10) if (self._high - self._low) / (m * step) <= 6)
@@ -124,7 +126,7 @@ class Picture:
             f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="2"/>'
         )
 
-    def dot(self, x: float, y: float, low: float, high: float, colour: str, said: str) -> None:
+    def dot(self, x: float, y: float, low: float, high: float, colour: str, text: str) -> None:
         """Draw a dot with its interval, and what a pointer over it says."""
         at, middle = self.x.place(x), self.y.place(y)
         if math.isfinite(low) and math.isfinite(high):
@@ -132,17 +134,17 @@ class Picture:
             self._parts.append(f'<path d="{ends}" stroke="{colour}" stroke-width="2"/>')
         self._parts.append(
             f'<circle cx="{at:.1f}" cy="{middle:.1f}" r="4.5" fill="{colour}">'
-            f"<title>{html.escape(said)}</title></circle>"
+            f"<title>{html.escape(text)}</title></circle>"
         )
 
-    def box(self, x: tuple[float, float], y: tuple[float, float], share: float, said: str) -> None:
+    def box(self, x: tuple[float, float], y: tuple[float, float], share: float, text: str) -> None:
         """Fill a box, the darker the larger the share is."""
         left, right = self.x.place(x[0]), self.x.place(x[1])
         bottom, top = self.y.place(y[0]), self.y.place(y[1])
         self._parts.append(
             f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}"'
             f' height="{bottom - top:.1f}" fill="{BLUE}" fill-opacity="{share:.2f}">'
-            f"<title>{html.escape(said)}</title></rect>"
+            f"<title>{html.escape(text)}</title></rect>"
         )
 
     def __str__(self) -> str:
@@ -169,37 +171,37 @@ def as_html(report: Report, title: str) -> str:
     )
 
 
-def _throughput(seen: Calibration, run: Run | None) -> Picture:
+def _throughput(calibration: Calibration, run: Run | None) -> Picture:
     closed = run is not None and run.in_flight and not run.settings.get("paced")
-    made = _over_levels(
-        seen,
+    picture = _over_levels(
+        calibration,
         "Throughput X",
         "X (calls/s OK)",
         lambda level: level.throughput,
-        lambda n: min(n / seen.cycle.value, seen.ceiling_per_s),
+        lambda n: min(n / calibration.cycle.value, calibration.ceiling_per_s),
         number,
         most=run.in_flight if closed and run is not None else 1,
     )
     if closed and run is not None:
         x = run.throughput_per_s
-        made.dot(run.in_flight, x, x, x, "#000", f"the run: {number(x)}/s")
-    return made
+        picture.dot(run.in_flight, x, x, x, "#000", f"the run: {number(x)}/s")
+    return picture
 
 
-def _residence(seen: Calibration) -> Picture:
+def _residence(calibration: Calibration) -> Picture:
     return _over_levels(
-        seen,
+        calibration,
         "Latency R",
         "R (mean)",
         lambda level: level.residence,
-        seen.residence_bound_s,
+        calibration.residence_bound_s,
         seconds,
         log=True,
     )
 
 
 def _over_levels(
-    seen: Calibration,
+    calibration: Calibration,
     name: str,
     label: str,
     figure: Callable[[Level], Estimate],
@@ -210,22 +212,22 @@ def _over_levels(
     log: bool = False,
 ) -> Picture:
     """Draw a figure of each level over the calls in flight, and its bound."""
-    levels = [each for each in seen.levels if each.throughput_per_s > 0]
+    levels = [each for each in calibration.levels if each.throughput_per_s > 0]
     counts = [float(each.in_flight) for each in levels]
     along = np.geomspace(1, max([most, *counts]) * 1.01, 60)
     line = [(float(n), bound(float(n))) for n in along]
-    made = Picture(
+    picture = Picture(
         f"{name} over calls in flight N: measured dots, predicted line",
         ("calls in flight, N", [1.0, most, *counts], True),
         (label, [figure(each).high for each in levels] + [y for _, y in line], log),
         write_y=write,
         ticks_x=counts,
     )
-    made.line(line, ORANGE)
+    picture.line(line, ORANGE)
     for each in levels:
-        said = f"{each.in_flight}: {write(figure(each).value)}"
-        made.dot(each.in_flight, *figure(each), BLUE, said)
-    return made
+        text = f"{each.in_flight}: {write(figure(each).value)}"
+        picture.dot(each.in_flight, *figure(each), BLUE, text)
+    return picture
 
 
 def _percentiles(run: Run) -> Picture:
@@ -233,10 +235,10 @@ def _percentiles(run: Run) -> Picture:
     began_s = started_s(records)
     taken_s = (records["done_s"] - began_s)[np.argsort(began_s, kind="stable")]
     enough = [q for q in SHARES if len(taken_s) * (1 - q) >= FEWEST_BEYOND] or [0.5]
-    found = [quantile(taken_s, q) for q in enough]
+    quantiles = [quantile(taken_s, q) for q in enough]
     beyond = [-math.log10(1 - q) for q in enough]
-    known = [each for one in found for each in one if math.isfinite(each)]
-    made = Picture(
+    known = [each for one in quantiles for each in one if math.isfinite(each)]
+    picture = Picture(
         "Latency by percentile, with 95 % intervals",
         ("share of the calls that ended OK", beyond, False),
         ("latency", known, True),
@@ -244,10 +246,10 @@ def _percentiles(run: Run) -> Picture:
         write_y=seconds,
         ticks_x=beyond,
     )
-    made.line([(x, each.value_s) for x, each in zip(beyond, found, strict=True)], BLUE)
-    for x, each in zip(beyond, found, strict=True):
-        made.dot(x, each.value_s, each.low_s, each.high_s, BLUE, seconds(each.value_s))
-    return made
+    picture.line([(x, each.value_s) for x, each in zip(beyond, quantiles, strict=True)], BLUE)
+    for x, each in zip(beyond, quantiles, strict=True):
+        picture.dot(x, each.value_s, each.low_s, each.high_s, BLUE, seconds(each.value_s))
+    return picture
 
 
 def _heat_map(run: Run) -> Picture:
@@ -259,7 +261,7 @@ def _heat_map(run: Run) -> Picture:
     low, high = float(taken_s.min()) / 1.05, float(taken_s.max()) * 1.05
     rows = np.geomspace(low, high, TAKEN + 1)
     calls, _, _ = np.histogram2d(began_s, taken_s, (times, rows))
-    made = Picture(
+    picture = Picture(
         "Latency over time: the darker, the more calls of that moment",
         ("time of the run", [end_s], False),
         ("latency", [low, high], True),
@@ -268,10 +270,10 @@ def _heat_map(run: Run) -> Picture:
     )
     for column, row in zip(*np.nonzero(calls), strict=True):
         share = calls[column, row] / calls[column].sum()
-        made.box(
+        picture.box(
             (float(times[column]), float(times[column + 1])),
             (float(rows[row]), float(rows[row + 1])),
             max(0.12, float(share) ** 0.5),
             f"{int(calls[column, row]):,} calls, {percent(float(share))} of this moment",
         )
-    return made
+    return picture

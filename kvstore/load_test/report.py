@@ -48,7 +48,7 @@ class Report(NamedTuple):
     run: Run | None = None
     prediction: Prediction | None = None
     calibration: Calibration | None = None
-    found: SearchResult | None = None
+    search: SearchResult | None = None
     more: tuple[Finding, ...] = ()
     """Findings of the command itself, such as replies that were wrong."""
 
@@ -56,35 +56,37 @@ class Report(NamedTuple):
     def findings(self) -> list[Finding]:
         """Every finding, those that matter most first."""
         of_run = findings(self.run, self.calibration) if self.run is not None else []
-        seen = findings_of_calibration(self.calibration) if self.calibration is not None else []
-        short = self.found.short if self.found is not None else ""
+        of_calibration = (
+            findings_of_calibration(self.calibration) if self.calibration is not None else []
+        )
+        short = self.search.short if self.search is not None else ""
         steps = [Finding("steps", f"{short}: give longer ones with --step")] if short else []
-        return [*self.more, *of_run, *steps, *seen]
+        return [*self.more, *of_run, *steps, *of_calibration]
 
 
-def calibration_text(seen: Calibration, prediction: Prediction | None = None) -> str:
+def calibration_text(calibration: Calibration, prediction: Prediction | None = None) -> str:
     """Return the levels of a calibration as a table, then the ceiling, the knee, a prediction."""
     lines = [
         "in flight   throughput, X         latency, R    X·R/N   failed",
     ]
-    for each in seen.levels:
+    for each in calibration.levels:
         lines.append(
             f"{each.in_flight:>9}   {rate(each.throughput_per_s, 'calls'):<21}"
             f" {seconds(each.residence_s):<13} {each.little:<7.2f} "
             f"{percent(each.failed) if each.failed > 0 else '-'}"
         )
-    limit = seen.limit
+    limit = calibration.limit
     name = "cannot be said" if limit.name == UNKNOWN else limit.name
-    more = "" if seen.saturated else "at least "
+    more = "" if calibration.saturated else "at least "
     lines += [
         "",
-        _folded("ceiling", f"{more}{_with(seen.ceiling, lambda x: rate(x, 'calls'))}"),
+        _folded("ceiling", f"{more}{_with(calibration.ceiling, lambda x: rate(x, 'calls'))}"),
         _folded("set by", f"{name}: {limit.evidence}" if limit.evidence else name),
         *([_folded("", limit.next_step)] if limit.next_step else []),
         _folded(
             "knee",
-            f"N* = {_with(seen.knee_estimate, number)} calls in flight = (D + Z) · ceiling;"
-            f" D + Z is {seconds(seen.cycle.value)}",
+            f"N* = {_with(calibration.knee_estimate, number)} calls in flight = (D + Z) · ceiling;"
+            f" D + Z is {seconds(calibration.cycle.value)}",
         ),
     ]
     if prediction is not None:
@@ -107,22 +109,22 @@ def texts(report: Report) -> list[str]:
 def as_text(report: Report) -> str:
     """Return the figures of a run, its histogram, and its verdict."""
     lines: list[str] = []
-    if report.found is not None:
-        lines += [_folded("found", str(report.found)), *_step_lines(report.found)]
+    if report.search is not None:
+        lines += [_folded("found", str(report.search)), *_step_lines(report.search)]
     if report.run is not None:
         lines += _run_lines(report.run, report.prediction)
-    found = [_folded("verdict", f"{each.name}: {each.text}") for each in report.findings]
-    if report.run is not None or found:
-        lines += found or [_folded("verdict", TRUSTED)]
+    verdicts = [_folded("verdict", f"{each.name}: {each.text}") for each in report.findings]
+    if report.run is not None or verdicts:
+        lines += verdicts or [_folded("verdict", TRUSTED)]
     return "\n".join(lines)
 
 
-def _step_lines(found: SearchResult) -> list[str]:
+def _step_lines(result: SearchResult) -> list[str]:
     """Return the steps of a search by their rate, with the seed that repeats each."""
-    if not found.steps:
+    if not result.steps:
         return []
     lines = [f"{'steps':<{LABEL}}{'rate':<14}{'p99':<12}{'late':<9}{'failed':<9}seed"]
-    for each in sorted(found.steps, key=lambda each: each.rate_per_s):
+    for each in sorted(result.steps, key=lambda each: each.rate_per_s):
         late = percent(each.late / each.calls) if each.calls else "-"
         seed = "" if each.seed is None else str(each.seed)
         lines.append(
@@ -183,16 +185,16 @@ def _run_lines(run: Run, prediction: Prediction | None) -> list[str]:
     return lines
 
 
-def _quantile_lines(seen: Population) -> list[str]:
+def _quantile_lines(population: Population) -> list[str]:
     """Return the quantiles that some calls are beyond; for the others, how many it takes."""
     lines, lacking = [], []
-    for name, found in seen.latency.items():
+    for name, quantile in population.latency.items():
         share = float(name[1:]) / 100
-        if (fewest := math.ceil(1 / (1 - share) - 1e-9)) > seen.calls:
+        if (fewest := math.ceil(1 / (1 - share) - 1e-9)) > population.calls:
             lacking.append(f"{name} needs at least {fewest:,} calls")
             continue
-        shown = _shown(found)
-        if math.isnan(found.low_s):
+        shown = _shown(quantile)
+        if math.isnan(quantile.low_s):
             shown += f"an interval needs at least {needs(share):,} calls"
         lines.append(f"  {name:<10}{shown}")
     return lines + [f"  ({', '.join(lacking)})"] * bool(lacking)
@@ -233,15 +235,15 @@ def _from(run: Run) -> str:
     return "from the due time" if run.settings.get("paced") else "from sending"
 
 
-def _shown(found: Quantile) -> str:
-    if math.isnan(found.value_s):
+def _shown(quantile: Quantile) -> str:
+    if math.isnan(quantile.value_s):
         return "none"
-    if math.isinf(found.value_s):
+    if math.isinf(quantile.value_s):
         return "above the time at which calls were cut off"
-    value = f"{seconds(found.value_s):<12}"
-    if math.isnan(found.low_s):
+    value = f"{seconds(quantile.value_s):<12}"
+    if math.isnan(quantile.low_s):
         return value
-    return f"{value}{_or_cut(found.low_s)} to {_or_cut(found.high_s)}"
+    return f"{value}{_or_cut(quantile.low_s)} to {_or_cut(quantile.high_s)}"
 
 
 def _or_cut(value_s: float) -> str:
@@ -288,22 +290,22 @@ def slowest(run: Run) -> list[dict[str, Any]]:
 
 def as_json(report: Report) -> dict[str, Any]:
     """Return the report as names and values; a value that is unknown or infinite is null."""
-    made: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     if report.calibration is not None:
-        made["calibration"] = report.calibration.as_dict()
+        document["calibration"] = report.calibration.as_dict()
     if report.prediction is not None:
-        made["prediction"] = {
+        document["prediction"] = {
             "throughput_per_s": report.prediction.value,
             "throughput_90": report.prediction.interval,
             "reason": report.prediction.reason,
             "bottleneck": report.prediction.binds,
         }
-    if report.found is not None:
-        made["search"] = asdict(report.found)
+    if report.search is not None:
+        document["search"] = asdict(report.search)
     if report.run is not None:
-        made["run"] = _run_as_json(report.run)
-    made["verdict"] = [each._asdict() for each in report.findings]
-    cleaned: dict[str, Any] = _cleaned(made)
+        document["run"] = _run_as_json(report.run)
+    document["verdict"] = [each._asdict() for each in report.findings]
+    cleaned: dict[str, Any] = _cleaned(document)
     return cleaned
 
 
@@ -316,7 +318,7 @@ def _run_as_json(run: Run) -> dict[str, Any]:
         "answered_per_s": run.answered_per_s,
         "window_s": run.window_s,
         "latency_from": _from(run),
-        "latency_s": {name: found._asdict() for name, found in ok.latency.items()},
+        "latency_s": {name: quantile._asdict() for name, quantile in ok.latency.items()},
         "mean_s": ok.mean_s,
         "others": [
             {**each._asdict(), "latency": {n: q._asdict() for n, q in each.latency.items()}}
@@ -343,7 +345,7 @@ def as_csv(report: Report) -> str:
     """Return one row for each call of the run; without a run, for each step of the search."""
     if report.run is not None:
         return _table(_calls(report.run))
-    steps = report.found.steps if report.found is not None else ()
+    steps = report.search.steps if report.search is not None else ()
     return _table(asdict(each) for each in steps)
 
 

@@ -61,7 +61,7 @@ def compared(first: Run, second: Run) -> list[Compared]:
     of confidence limits about effect measures", Statistics in Medicine 27, 2008).
     """
     a, b = populations(first)[0], populations(second)[0]
-    found = [
+    figures = [
         Compared(
             name,
             a.latency[name].value_s,
@@ -76,12 +76,12 @@ def compared(first: Run, second: Run) -> list[Compared]:
     if not (first.settings.get("paced") or second.settings.get("paced")):
         speeds = [Estimate(x.throughput_per_s, *throughput_interval(x)) for x in (first, second)]
         inverse = _ratio(speeds[1], speeds[0])  # a lower throughput is worse
-        found.append(Compared("throughput", speeds[0].value, speeds[1].value, inverse, rate))
+        figures.append(Compared("throughput", speeds[0].value, speeds[1].value, inverse, rate))
     failed = [_failed(each) for each in (first, second)]
     if any(each.value > 0 for each in failed):
         ratio = _ratio(*failed)
-        found.append(Compared("failed", failed[0].value, failed[1].value, ratio, percent))
-    return found
+        figures.append(Compared("failed", failed[0].value, failed[1].value, ratio, percent))
+    return figures
 
 
 def _ratio(first: Estimate, second: Estimate) -> Estimate:
@@ -191,8 +191,8 @@ def compare(first: str, second: str, margin: float, output: str) -> int:
     titles = [title_of(each) for each in runs]
     if titles[0] != titles[1]:
         raise ValueError(f"runs of one method can be compared, got {titles[0]} and {titles[1]}")
-    found = compared(*runs)
-    worse = [each.name for each in found if each.worse(margin)]
+    figures = compared(*runs)
+    worse = [each.name for each in figures if each.worse(margin)]
     if output == "json":
         named: dict[str, Any] = {
             each.name: {
@@ -201,12 +201,12 @@ def compare(first: str, second: str, margin: float, output: str) -> int:
                 "ratio": each.ratio.value,
                 "ratio_95": [_known(each.ratio.low), _known(each.ratio.high)],
             }
-            for each in found
+            for each in figures
         }
         print(json.dumps({"figures": named, "worse": worse}, indent=1))
     else:
         print(f"{'':<12}{'A':<12}{'B':<12}{'ratio':<8}95 % interval; above 1, B is worse")
-        print("\n".join(map(str, found)))
+        print("\n".join(map(str, figures)))
         if notes := _differ(*runs):
             print(f"note: the runs differ in {', '.join(notes)}")
         by = f"by more than {percent(margin)}"

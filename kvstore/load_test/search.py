@@ -268,20 +268,20 @@ def _highest(
     low, high, clear_low, clear_high = 0.0, math.inf, 0.0, math.inf
     next_per_s = min(START * lengths.ceiling_per_s, most_per_s)
     while left():
-        seen, clear = step(next_per_s), True
-        if not seen.meets and not (low and _share(seen) <= CLEAR):
+        tried, clear = step(next_per_s), True
+        if not tried.meets and not (low and _share(tried) <= CLEAR):
             again = step(next_per_s)
             clear = not again.meets
-            seen = min(seen, again, key=lambda each: (not each.meets, _share(each)))
-        if seen.meets:
+            tried = min(tried, again, key=lambda each: (not each.meets, _share(each)))
+        if tried.meets:
             low = next_per_s
         else:
             high = next_per_s
-        if not _share(seen):
+        if not _share(tried):
             clear_low = max(clear_low, next_per_s)
-        elif _share(seen) > CLEAR:
+        elif _share(tried) > CLEAR:
             clear_high = min(clear_high, next_per_s)
-        clear = clear and not 0 < _share(seen) <= CLEAR
+        clear = clear and not 0 < _share(tried) <= CLEAR
         if low >= most_per_s or (low and high < math.inf and not clear):
             break
         if low and high <= PRECISION * low:
@@ -302,24 +302,24 @@ def _highest(
     spread = SPREAD
     if clear_low and clear_high < math.inf:
         spread = min(SPREAD, max(math.log(PRECISION) / 2, math.log(clear_high / clear_low) / 2))
-    found = math.nan
+    answer = math.nan
     for around in itertools.cycle((-1, 1, 0)):
-        found, *interval = crossing(steps, best, WINDOW * spread, objective)
+        answer, *interval = crossing(steps, best, WINDOW * spread, objective)
         if not left():
             break
-        if math.isfinite(found):
-            best = float(np.clip(found, best / GROW, best * GROW))
+        if math.isfinite(answer):
+            best = float(np.clip(answer, best / GROW, best * GROW))
         else:  # as good as all are late, or none is
             near = [each for each in steps if abs(math.log(each.rate_per_s / best)) <= spread]
             best *= GROW if all(each.meets for each in near) else 1 / GROW
         best = min(best, most_per_s)
         step(min(best * math.exp(spread * around), most_per_s))
-    if best >= most_per_s and not found < most_per_s:
+    if best >= most_per_s and not answer < most_per_s:
         return SearchResult(most_per_s, most_per_s, math.nan, tuple(steps), _too_near(lengths))
-    if not math.isfinite(found):
+    if not math.isfinite(answer):
         return SearchResult(low, math.nan, math.nan, tuple(steps))
     ends = [min(max(end, 0.0), lengths.ceiling_per_s) for end in interval]
-    return SearchResult(MARGIN * found, ends[0], ends[1], tuple(steps))
+    return SearchResult(MARGIN * answer, ends[0], ends[1], tuple(steps))
 
 
 def _share(step: Step) -> float:
@@ -375,12 +375,12 @@ def crossing(
     noise = np.where(np.isnan(drawn), 0.0, [1 / (e.arrived_per_s * e.lasted_s) for e in near])
     calls = np.array([each.calls for each in near], float)
     limits = {1 - SHARE: [each.late for each in near], objective.errors: [e.failed for e in near]}
-    found = [
+    crossings = [
         _crossing(at, calls, np.array(counts, float), max(limit, 0.1 / calls.sum()), noise.mean())
         for limit, counts in limits.items()
         if sum(counts)
     ]
-    return min((each for each in found if math.isfinite(each[0])), default=UNKNOWN)
+    return min((each for each in crossings if math.isfinite(each[0])), default=UNKNOWN)
 
 
 def _crossing(
@@ -431,7 +431,7 @@ def search(
     target: Target,
     calls: MethodCalls,
     objective: Objective,
-    seen: Calibration,
+    calibration: Calibration,
     options: RunOptions,
     *,
     fleet: Fleet | None = None,
@@ -446,10 +446,10 @@ def search(
     has no steps, and its limit says why. The steps last `search_s` seconds together. Each is as
     long as its rate and percentile need, or `step_s` seconds. The errors are those of `load.run`.
     """
-    if reason := _no_rate_can_meet(objective, seen):
+    if reason := _no_rate_can_meet(objective, calibration):
         return SearchResult(0.0, 0.0, math.inf, (), reason)
     lengths = Lengths(
-        ceiling_per_s=seen.ceiling_per_s,
+        ceiling_per_s=calibration.ceiling_per_s,
         step_s=step_s,
         search_s=search_s,
         random=options.arrivals == "random",
@@ -478,7 +478,7 @@ def search(
                 joins=(),
                 duration_s=lasts_s,
                 seed=next(seeds),
-                drain_s=max(2 * objective.latency_s, 2 * seen.no_queue.value),
+                drain_s=max(2 * objective.latency_s, 2 * calibration.no_queue.value),
             ),
             fleet=fleet,
             on_sample=at_times(progress, lambda sample: shown(rate_per_s, sample)),
@@ -491,16 +491,16 @@ def search(
     return highest_rate(try_at, lengths, objective)
 
 
-def _no_rate_can_meet(objective: Objective, seen: Calibration) -> str:
+def _no_rate_can_meet(objective: Objective, calibration: Calibration) -> str:
     """Return why the objective cannot be met even with few calls in flight; empty if it can."""
-    if seen.no_queue.value > objective.latency_s:
+    if calibration.no_queue.value > objective.latency_s:
         return (
-            f"one call alone takes {seconds(seen.no_queue.value)}, which is more than the"
+            f"one call alone takes {seconds(calibration.no_queue.value)}, which is more than the"
             f" objective of {seconds(objective.latency_s)}: no rate can meet it"
         )
-    if seen.fails_always > objective.errors:
+    if calibration.fails_always > objective.errors:
         return (
-            f"{percent(seen.fails_always)} of the calls fail with few in flight already, and"
+            f"{percent(calibration.fails_always)} of the calls fail with few in flight already, and"
             f" {percent(objective.errors)} may fail: no rate can meet it"
         )
     return ""

@@ -104,12 +104,12 @@ def load_test(flags: Flags) -> int:
     objective = None if flags.p99 is None else Objective(latency_s=flags.p99, errors=flags.errors)
     test = LoadTest(flags, target, calls, options, strategy, objective, fail_if)
     try:
-        return _made(test)
+        return _run_test(test)
     except RunInterrupted:  # in a warm-up or a calibration: its run is not the one asked for
         raise KeyboardInterrupt from None
 
 
-def _made(test: LoadTest) -> int:
+def _run_test(test: LoadTest) -> int:
     flags = test.flags
     with _progress(flags) as say:
         firsts = [
@@ -213,7 +213,7 @@ def _warm_up(test: LoadTest, fleet: Fleet | None, say: Progress) -> None:
 
 
 def _calibrated(test: LoadTest, first: FirstCall, fleet: Fleet | None, say: Progress) -> Report:
-    seen = calibrate(
+    calibration = calibrate(
         test.strategy,
         test.target,
         test.calls,
@@ -229,17 +229,17 @@ def _calibrated(test: LoadTest, first: FirstCall, fleet: Fleet | None, say: Prog
         if test.options.rates:
             rate = max(each for each, _ in test.options.rates)
         if rate is None:
-            prediction = seen.closed_loop(test.options.in_flight)
+            prediction = calibration.closed_loop(test.options.in_flight)
         else:
-            prediction = seen.open_loop(rate)
+            prediction = calibration.open_loop(rate)
     if test.flags.output == "table":
-        print(calibration_text(seen, prediction), end="\n\n", flush=True)
-    return Report(calibration=seen, prediction=prediction)
+        print(calibration_text(calibration, prediction), end="\n\n", flush=True)
+    return Report(calibration=calibration, prediction=prediction)
 
 
 def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> int:
     flags = test.flags
-    said = ""
+    problem = ""
     every_s = 0.1 if sys.stderr.isatty() else QUIET_S
     try:
         run = load.run(
@@ -251,21 +251,21 @@ def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> 
             on_sample=at_times(say, _shown, every_s),
         )
     except RunInterrupted as ended:
-        run, said = ended.run, "interrupted: this is the run until then"
+        run, problem = ended.run, "interrupted: this is the run until then"
     except RunFailed as ended:
-        run, said = ended.run, str(ended)
+        run, problem = ended.run, str(ended)
     if run.outcome is Outcome.SERVER_UNRESPONSIVE:
-        said = run.ended_by
-    elif not run.issued and not said:
-        said = "no call was sent in the time of the run: give it more, or a higher rate"
+        problem = run.ended_by
+    elif not run.issued and not problem:
+        problem = "no call was sent in the time of the run: give it more, or a higher rate"
     if flags.save:
         run.save(flags.save)
     missed = _missed(test, run)
     report = report._replace(run=run, more=tuple(missed))
     _print(test, report)
-    if said:
+    if problem:
         say("")
-        print(f"error: {said}", file=sys.stderr)
+        print(f"error: {problem}", file=sys.stderr)
     return status_of(run) or (MISSED if missed else COMPLETE)
 
 
@@ -285,13 +285,13 @@ def _missed(test: LoadTest, run: Run) -> list[Finding]:
 
 
 def _wrong_replies(test: LoadTest) -> list[Finding]:
-    found = []
+    wrong = []
     for calls in (test.calls, *test.calls.others):
         check: Any = calls.check_reply
         if check is not None and check.wrong:
             replies = count(check.wrong, "reply", "replies")
-            found.append(Finding("check", f"{replies} failed it; the first: {check.first_wrong}"))
-    return found
+            wrong.append(Finding("check", f"{replies} failed it; the first: {check.first_wrong}"))
+    return wrong
 
 
 def _search(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> int:
@@ -299,7 +299,7 @@ def _search(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) 
     assert report.calibration is not None
     named = {"step_s": test.flags.step, "search_s": test.flags.search_time}
     settings = {name: value for name, value in named.items() if value is not None}
-    found = search(
+    result = search(
         test.strategy,
         test.target,
         test.calls,
@@ -311,10 +311,10 @@ def _search(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) 
         **settings,
     )
     wrong = _wrong_replies(test)
-    _print(test, report._replace(found=found, more=tuple(wrong)))
-    if found.limit == "interrupted":
+    _print(test, report._replace(search=result, more=tuple(wrong)))
+    if result.limit == "interrupted":
         return INTERRUPTED
-    return COMPLETE if found.rate_per_s and not wrong else MISSED
+    return COMPLETE if result.rate_per_s and not wrong else MISSED
 
 
 def _print(test: LoadTest, report: Report) -> None:
