@@ -31,12 +31,9 @@ SHORTENED: Final = ("compress", "faster disk", "stop the retries")
 class Outcome(NamedTuple):
     """One sitting of one player."""
 
-    number: int
     points: float
     met: bool
     passed: bool
-    first: str
-    named: float
 
 
 class Computed:
@@ -231,6 +228,5 @@ def play(player: str, number: int) -> Outcome:
     service = Computed(drawn(number, learner=player))
     PLAYERS[player](service)
     record = service.record()
-    final, passed = record["final"], is_passed(lines_of(record))
-    named = final["lines"][0]["points"]
-    return Outcome(number, final["points"], final["met"], passed, service.case.first, named)
+    final = record["final"]
+    return Outcome(final["points"], final["met"], is_passed(lines_of(record)))

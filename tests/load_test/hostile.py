@@ -90,8 +90,17 @@ def serving(
             answer = b"\xff\xff\xff\xff" if garbage else b""
             return grpc.unary_unary_rpc_method_handler(lambda request, context: answer)
 
-    server = grpc.server(ThreadPoolExecutor(4), options=options)
-    server.add_generic_rpc_handlers((Everything(),))
+    with running(Everything(), options=options) as address:
+        yield address
+
+
+@contextmanager
+def running(
+    *handlers: grpc.GenericRpcHandler, options: Sequence[tuple[str, int]] = ()
+) -> Iterator[str]:
+    """Serve in threads of this process; yield the address."""
+    server = grpc.server(ThreadPoolExecutor(16), options=options)
+    server.add_generic_rpc_handlers(handlers)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:

@@ -3,7 +3,6 @@
 import math
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import grpc
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from grpc_reflection.v1alpha import reflection_pb2
+from hostile import running
 
 from kvstore.client.reflection import in_sources
 
@@ -167,10 +167,9 @@ def _varint(value: int) -> bytes:
 
 
 @contextmanager
-def orders(files: bytes, at: str = "127.0.0.1:0", **odd: Any) -> Iterator[Orders]:
+def orders(files: bytes, **odd: Any) -> Iterator[Orders]:
     """Run the service in threads of this process; `odd` are fields of `Oddities`."""
     service = Orders(files, Oddities(**odd))
-    server = grpc.server(ThreadPoolExecutor(16), options=[("grpc.max_send_message_length", -1)])
     methods = {
         "Place": grpc.unary_unary_rpc_method_handler(service.place),
         "Ping": grpc.unary_unary_rpc_method_handler(service.place),
@@ -188,11 +187,6 @@ def orders(files: bytes, at: str = "127.0.0.1:0", **odd: Any) -> Iterator[Orders
         handlers.append(
             grpc.method_handlers_generic_handler(name, {"ServerReflectionInfo": reflect})
         )
-    server.add_generic_rpc_handlers(tuple(handlers))
-    port = server.add_insecure_port(at)
-    service.address = at if at.startswith("unix") else f"127.0.0.1:{port}"
-    server.start()
-    try:
+    with running(*handlers, options=[("grpc.max_send_message_length", -1)]) as address:
+        service.address = address
         yield service
-    finally:
-        server.stop(None).wait()

@@ -7,7 +7,6 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import grpc
@@ -83,14 +82,8 @@ def echo(*options: tuple[str, int]) -> Iterator[str]:
                 return grpc.unary_unary_rpc_method_handler(lambda request, context: request)
             return None
 
-    server = grpc.server(ThreadPoolExecutor(4), options=options)
-    server.add_generic_rpc_handlers((Same(),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.stop(None).wait()
+    with hostile.running(Same(), options=options) as address:
+        yield address
 
 
 @pytest.mark.slow
