@@ -140,8 +140,8 @@ def _output(text: str) -> NotebookNode:
 
 
 def _element(kind: str, data: Mapping[str, Any], words: str) -> str:
-    given = html.escape(json.dumps(data, allow_nan=False))
-    return f'<div class="rpc-{kind}" data-{kind}="{given}">{words}</div>'
+    attribute = html.escape(json.dumps(data, allow_nan=False))
+    return f'<div class="rpc-{kind}" data-{kind}="{attribute}">{words}</div>'
 
 
 def _vote(known: PredictionQuestion) -> str:

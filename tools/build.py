@@ -49,7 +49,7 @@ def as_html(
     """
     pages.mathjax()
     notebook = pages.executed(lesson)
-    made = pages.machine(notebook)
+    machine = pages.machine(notebook)
     _link(notebook, lesson, beside)
     asking.asks_first(notebook)
     if slides:
@@ -58,7 +58,7 @@ def as_html(
         pages.add_solutions(notebook)
     first = notebook.cells[0]
     heading, _, rest = first.source.partition("\n")
-    first.source = f"{heading}\n\n*{made}*\n\n{asking.NO_SCRIPT}\n{rest}"
+    first.source = f"{heading}\n\n*{machine}*\n\n{asking.NO_SCRIPT}\n{rest}"
     settings = Config()
     settings.HTMLExporter.template_name = "course"
     settings.HTMLExporter.extra_template_basedirs = [str(TEMPLATES)]
@@ -120,48 +120,50 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="course.py build", description="Write what a KIND is.")
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True, help=", ".join(KINDS))
     for kind in KINDS:
-        options = kinds.add_parser(kind)
-        options.add_argument("names", nargs="*", help="such as 03, core or further (default: all)")
-        options.add_argument("--out", type=Path, help="where to (default: in build/)")
+        subparser = kinds.add_parser(kind)
+        subparser.add_argument(
+            "names", nargs="*", help="such as 03, core or further (default: all)"
+        )
+        subparser.add_argument("--out", type=Path, help="where to (default: in build/)")
         if kind in ("site", "html"):
-            options.add_argument("--no-solutions", action="store_true", help="for students")
+            subparser.add_argument("--no-solutions", action="store_true", help="for students")
         if kind in EDITIONS:
-            options.add_argument("--zip", action="store_true", help="also write one archive")
-    given = parser.parse_args(arguments)
-    place = Path("edition", given.kind) if given.kind in EDITIONS else given.kind
+            subparser.add_argument("--zip", action="store_true", help="also write one archive")
+    options = parser.parse_args(arguments)
+    place = Path("edition", options.kind) if options.kind in EDITIONS else options.kind
     try:
-        lessons = run_notebooks.chosen(given.names)
-        if given.kind in ("site", "html", "slides", "teacher"):
+        lessons = run_notebooks.chosen(options.names)
+        if options.kind in ("site", "html", "slides", "teacher"):
             pages.announce(lessons)
-        return _write(given, given.out or OUT / place, lessons)
+        return _write(options, options.out or OUT / place, lessons)
     except KeyboardInterrupt:
-        print(f"course.py build {given.kind}: stopped; the next build goes on", file=sys.stderr)
+        print(f"course.py build {options.kind}: stopped; the next build goes on", file=sys.stderr)
         return 130
     except (ValueError, FileNotFoundError, pages.NotExecuted) as problem:
-        print(f"course.py build {given.kind}: {problem}", file=sys.stderr)
+        print(f"course.py build {options.kind}: {problem}", file=sys.stderr)
         return 1
 
 
-def _write(given: argparse.Namespace, out: Path, lessons: Sequence[Path]) -> int:
-    if given.kind == "site":
-        return website.build(out, lessons, solutions=not given.no_solutions)
-    if given.kind == "student":
+def _write(options: argparse.Namespace, out: Path, lessons: Sequence[Path]) -> int:
+    if options.kind == "site":
+        return website.build(out, lessons, solutions=not options.no_solutions)
+    if options.kind == "student":
         edition.student(out)
-    elif given.kind == "teacher":
+    elif options.kind == "teacher":
         edition.teacher(out, lessons)
-    elif given.kind in ("html", "slides"):
-        slides = given.kind == "slides"
-        solutions = not slides and not given.no_solutions
+    elif options.kind in ("html", "slides"):
+        slides = options.kind == "slides"
+        solutions = not slides and not options.no_solutions
         for lesson in lessons:
             file = as_html(lesson, out, slides=slides, solutions=solutions, beside=lessons)
             print(file, flush=True)
     else:
-        write = marks.for_nbgrader if given.kind == "nbgrader" else marks.for_otter
+        write = marks.for_nbgrader if options.kind == "nbgrader" else marks.for_otter
         for lesson in lessons:
             if points := write(lesson, out):
                 print(f"{lesson.stem}: {points} points", flush=True)
     print(f"written to {out}")
-    if given.kind in EDITIONS and given.zip:
+    if options.kind in EDITIONS and options.zip:
         print(shutil.make_archive(str(out), "zip", out.parent, out.name))
     return 0
 

@@ -50,16 +50,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="N",
         help=f"days until the certificate expires (default {DAYS})",
     )
-    given = parse.parse_args(arguments)
+    options = parse.parse_args(arguments)
     try:
-        expires = write(Path(given.folder), given.host, given.days)
+        expires = write(Path(options.folder), options.host, options.days)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(
-        f"{given.folder} has a certificate for {', '.join(names(given.host))}.\n"
+        f"{options.folder} has a certificate for {', '.join(names(options.host))}.\n"
         f"It expires on {expires:%d %B %Y, %H:%M} UTC.\n\n"
-        f"On the server:   python -m kvstore.server --listen 0.0.0.0 --tls {given.folder}\n"
+        f"On the server:   python -m kvstore.server --listen 0.0.0.0 --tls {options.folder}\n"
         f"For each client: copy {CA} and {TOKEN}, and no other file. Then\n"
         f"                 rpcload HOST:PORT --ca {CA} --token {TOKEN}"
     )
@@ -78,10 +78,11 @@ def write(folder: Path, hosts: Sequence[str], days: int = DAYS) -> datetime:
     """
     if not 1 <= days <= 825:  # the most that some systems accept
         raise Refused(f"--days must be from 1 to 825, got {days}")
-    found = [name for name in (CA, CERTIFICATE, KEY, TOKEN) if (folder / name).exists()]
-    if found:
+    existing = [name for name in (CA, CERTIFICATE, KEY, TOKEN) if (folder / name).exists()]
+    if existing:
         raise Refused(
-            f"{folder} has {', '.join(found)} already, and clients may use them: name a new folder"
+            f"{folder} has {', '.join(existing)} already, and clients may use them:"
+            " name a new folder"
         )
     expires = datetime.now(UTC) + timedelta(days=days)
     files = made(names(hosts), expires)

@@ -46,13 +46,13 @@ def student_of(file: Path) -> str:
     return file.parent.name if file.stem == "progress" else file.stem
 
 
-def found(given: Sequence[Path]) -> list[Path]:
+def files_in(paths: Sequence[Path]) -> list[Path]:
     """Return the files: those of a folder and of a pattern too, which some shells pass as it is.
 
     What is not there is returned as it was given.
     """
     files: list[Path] = []
-    for each in given:
+    for each in paths:
         if each.is_dir():
             inside = sorted([*each.rglob("*.sqlite3"), *each.rglob("*.json")])
             files += inside or [each]
@@ -117,22 +117,22 @@ def _store_page(file: Path) -> None:
     Raises ValueError if the file is not one that a page has saved.
     """
     try:
-        given = json.loads(file.read_text("utf-8"))
-        if {name: given[name] for name in PAGE_FORM} != PAGE_FORM:
+        page = json.loads(file.read_text("utf-8"))
+        if {name: page[name] for name in PAGE_FORM} != PAGE_FORM:
             raise ValueError("another form")
-        for question_id, made in given["predictions"].items():
-            _predict(question_id, made)
-        for question_id, made in given["choices"].items():
-            _choose(question_id, str(made["choice"]))
+        for question_id, answer in page["predictions"].items():
+            _predict(question_id, answer)
+        for question_id, answer in page["choices"].items():
+            _choose(question_id, str(answer["choice"]))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{file} is no file of answers that a page of the course saved") from error
 
 
-def _predict(question_id: str, made: Mapping[str, Any]) -> None:
-    value, unit, measured = _positive(made["value"]), str(made["unit"]), made.get("measured")
-    drawn = {float(x): _positive(y) for x, y in made.get("curve", ())}
-    dots = {float(x): float(y) for x, y in made.get("dots", ())}
-    low, high = map(_positive, made.get("interval") or (value, value))
+def _predict(question_id: str, answer: Mapping[str, Any]) -> None:
+    value, unit, measured = _positive(answer["value"]), str(answer["unit"]), answer.get("measured")
+    drawn = {float(x): _positive(y) for x, y in answer.get("curve", ())}
+    dots = {float(x): float(y) for x, y in answer.get("dots", ())}
+    low, high = map(_positive, answer.get("interval") or (value, value))
     if not low <= value <= high:
         raise ValueError(f"an interval holds its number, got {low} to {high} and {value}")
     sure = (low, high) if low < high else None
@@ -151,10 +151,10 @@ def _choose(question_id: str, letter: str) -> None:
     progress.keep_choice(question_id, letter, bool(option and option.right))
 
 
-def _positive(given: Any) -> float:
-    value = float(given)
+def _positive(number: Any) -> float:
+    value = float(number)
     if not 0 < value < math.inf:
-        raise ValueError(f"a prediction is above zero, got {given}")
+        raise ValueError(f"a prediction is above zero, got {number}")
     return value
 
 
@@ -187,7 +187,7 @@ def read(file: Path) -> Student:
     """Return what a file holds. Raises OSError or ValueError, which name the file, if it cannot."""
     with _read_from(file):
         asked = progress.questions()
-        curves = {made: progress.curve(made) for made in asked}
+        curves = {question: progress.curve(question) for question in asked}
         return Student(
             progress.by_lesson(), asked, curves, progress.choices(), progress.intervals()
         )
@@ -228,12 +228,12 @@ def merged(
         problems += [f"{file}: {each}" for each in wrong]
         lessons += [{"student": name, **row} for row in judged.reset_index().to_dict("records")]
         predictions += [
-            (name, made.question_id, made.attempt, made.value, made.measured, made.unit)
-            for made in of_this.questions
+            (name, each.question_id, each.attempt, each.value, each.measured, each.unit)
+            for each in of_this.questions
         ]
         points += [
-            (name, made.question_id, made.attempt, *point)
-            for made, curve in of_this.curves.items()
+            (name, question.question_id, question.attempt, *point)
+            for question, curve in of_this.curves.items()
             for point in curve
         ]
         choices += [(name, *each) for each in of_this.choices.items()]
@@ -281,16 +281,18 @@ def _judged_again(of_this: Student) -> tuple[pd.DataFrame, list[str]]:
     """Return the lessons with the quizzes judged by their choices, and what the file says else."""
     lessons, wrong = of_this.lessons.copy(), []
     for lesson in lessons.index:
-        made = [
+        right_ones = [
             _is_right(*each)
             for each in of_this.choices.items()
             if progress.lesson_of(each[0]) == lesson
         ]
-        if not made:
+        if not right_ones:
             continue
-        right = f"{sum(map(bool, made))} of {len(made)}"
-        if right != (said := lessons.loc[lesson, QUIZ]):
-            wrong.append(f"the quiz of lesson {lesson} says {said} right; by its choices: {right}")
+        right = f"{sum(map(bool, right_ones))} of {len(right_ones)}"
+        if right != (recorded := lessons.loc[lesson, QUIZ]):
+            wrong.append(
+                f"the quiz of lesson {lesson} says {recorded} right; by its choices: {right}"
+            )
         lessons.loc[lesson, QUIZ] = right
     return lessons, wrong
 
@@ -310,7 +312,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, default=OUT, help="where to (default: build/class)")
     parser.add_argument("files", nargs="+", type=Path, help="files of progress, folders, patterns")
     options = parser.parse_args(arguments)
-    tables, problems = merged(found(options.files))
+    tables, problems = merged(files_in(options.files))
     options.out.mkdir(parents=True, exist_ok=True)
     lessons, predictions = tables["lessons"], tables["predictions"]
     for name, table in tables.items():

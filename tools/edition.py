@@ -72,8 +72,8 @@ def student(out: Path) -> Path:
 def _without_dead_links(page: Path) -> None:
     """Keep the words of each link to what the edition lacks."""
 
-    def kept(found: re.Match[str]) -> str:
-        return found[0] if (page.parent / found[2]).exists() else found[1]
+    def kept(match: re.Match[str]) -> str:
+        return match[0] if (page.parent / match[2]).exists() else match[1]
 
     page.write_text(LINK.sub(kept, page.read_text("utf-8")), "utf-8")
 

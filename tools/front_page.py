@@ -30,17 +30,17 @@ _html_of: Final = mistune.create_markdown(plugins=["table"])
 
 def runs() -> dict[str, Run]:
     """Run the course's client against both servers, with the delays of the Java store."""
-    made = {}
+    runs_by_lock = {}
     for name, locking in LOCKS.items():
         with serving(locking=locking, station_times=True, use_asyncio=True) as server:
-            made[name] = load.run(
+            runs_by_lock[name] = load.run(
                 strategies.bounded,
                 server,
                 workload.crud(seed=3),
                 in_flight=IN_FLIGHT,
                 duration_s=SECONDS,
             )
-    return made
+    return runs_by_lock
 
 
 def cards() -> list[dict[str, Any]]:
@@ -55,14 +55,14 @@ def cards() -> list[dict[str, Any]]:
 
 def complete(line: Mapping[str, Any]) -> dict[str, Any]:
     """Return the line with all of L, X (calls/s) and R (ms); two of them are given."""
-    found = dict(line)
+    completed = dict(line)
     if "R" not in line:
-        found["R"] = 1e3 * line["L"] / line["X"]
+        completed["R"] = 1e3 * line["L"] / line["X"]
     elif "L" not in line:
-        found["L"] = line["X"] * line["R"] / 1e3
+        completed["L"] = line["X"] * line["R"] / 1e3
     else:
-        found["X"] = line["L"] / line["R"] * 1e3
-    return found
+        completed["X"] = line["L"] / line["R"] * 1e3
+    return completed
 
 
 def shown_run(copies: Path = run_notebooks.COPIES) -> dict[str, Any]:
@@ -72,19 +72,19 @@ def shown_run(copies: Path = run_notebooks.COPIES) -> dict[str, Any]:
     """
     kept = copies / "front.json"
     if kept.is_file():
-        made: dict[str, Any] = json.loads(kept.read_text("utf-8"))
-        if made["code"] == run_notebooks.code_version():
-            return made
+        shown: dict[str, Any] = json.loads(kept.read_text("utf-8"))
+        if shown["code"] == run_notebooks.code_version():
+            return shown
     replay = replay_of(runs(), start_s=0.3)
-    made = {
+    shown = {
         "code": run_notebooks.code_version(),
         "made": f"Measured on {date.today()}, on {host_in_words()}.",
         "words": repr(replay),
         "panels": replay.panels(),
     }
     copies.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps(made, allow_nan=False), "utf-8")
-    return made
+    kept.write_text(json.dumps(shown, allow_nan=False), "utf-8")
+    return shown
 
 
 def write(out: Path, lessons: Collection[str], run: Mapping[str, Any]) -> Path:

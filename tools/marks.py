@@ -85,7 +85,7 @@ def tasks(notebook: NotebookNode) -> list[Task]:
 
     ValueError if the cell of an answer cannot be found.
     """
-    found = []
+    in_order = []
     for place, cell in enumerate(notebook.cells):
         for exercise_id, variable in _checks(cell):
             above = list(notebook.cells[: place + 1])  # the check may stand in the cell of the stub
@@ -94,8 +94,8 @@ def tasks(notebook: NotebookNode) -> list[Task]:
                 raise ValueError(f"{exercise_id}: no cell above has {variable} to be written")
             words = [each.source for each in above[: stubs[-1]] if each.cell_type == "markdown"]
             stub = _only_stub(above[stubs[-1]].source)
-            found.append(Task(exercise_id, words[-1], stub, variable))
-    return found
+            in_order.append(Task(exercise_id, words[-1], stub, variable))
+    return in_order
 
 
 def _checks(cell: NotebookNode) -> Iterator[tuple[str, str]]:
@@ -147,8 +147,10 @@ def imports(notebook: NotebookNode) -> str:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             body = ast.parse(cell.source).body if "await" not in cell.source else []
-            found = [ast.unparse(n) for n in body if isinstance(n, ast.Import | ast.ImportFrom)]
-            lines |= dict.fromkeys(each for each in found if "kvstore.course" not in each)
+            statements = [
+                ast.unparse(n) for n in body if isinstance(n, ast.Import | ast.ImportFrom)
+            ]
+            lines |= dict.fromkeys(each for each in statements if "kvstore.course" not in each)
     return "\n".join(lines)
 
 
@@ -178,11 +180,11 @@ def for_nbgrader(lesson: Path, out: Path) -> int:
     `nbgrader generate_assignment` takes out.
     """
     notebook = nbformat.read(lesson, as_version=4)
-    found = tasks(notebook)
-    if not found:
+    exercises = tasks(notebook)
+    if not exercises:
         return 0
     cells = _opening(notebook)
-    for task in found:
+    for task in exercises:
         answer = (
             f"{task.stub}\n\n### BEGIN SOLUTION\nfrom kvstore.course.exercises import find\n\n"
             f'{task.variable} = find("{task.exercise_id}").reference\n### END SOLUTION'
@@ -200,7 +202,7 @@ def for_nbgrader(lesson: Path, out: Path) -> int:
     place.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(_sheet(cells), place)
     (out / "nbgrader_config.py").write_text(_CONFIG, "utf-8")
-    return POINTS * len(found)
+    return POINTS * len(exercises)
 
 
 def _nbgrader(task: Task, kind: str) -> dict[str, Any]:
@@ -223,15 +225,15 @@ def for_otter(lesson: Path, out: Path) -> int:
     `otter generate -t tests -c otter_config.json` in that folder makes the archive for Otter.
     """
     notebook = nbformat.read(lesson, as_version=4)
-    found = tasks(notebook)
-    if not found:
+    exercises = tasks(notebook)
+    if not exercises:
         return 0
     folder = out / lesson.stem
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "tests").mkdir(parents=True)
     start = f'import otter\n\ngrader = otter.Notebook("{lesson.name}")'
     cells = [*_opening(notebook), new_code_cell(start, id="otter")]
-    for task in found:
+    for task in exercises:
         cells += [
             new_markdown_cell(task.words, id=_id("task", task)),
             new_code_cell(task.stub, id=_id("answer", task)),
@@ -251,9 +253,9 @@ def for_otter(lesson: Path, out: Path) -> int:
             "cell": _id("answer", task),
             "points": POINTS,
         }
-        for task in found
+        for task in exercises
     }
     settings = {"assignment_name": lesson.stem, "lang": "python", "print_summary": False}
     settings["plugins"] = [{"kvstore.course.marking.Otter": tests}]
     (folder / "otter_config.json").write_text(json.dumps(settings, indent=1), "utf-8")
-    return POINTS * len(found)
+    return POINTS * len(exercises)

@@ -38,15 +38,15 @@ def main(arguments: Sequence[str], folder: Path = FOLDER) -> int:
         action="store_true",
         help="remove outputs and metadata, add ids",
     )
-    fix, found = parser.parse_args(arguments).fix, False
+    fix, any_problem = parser.parse_args(arguments).fix, False
     for path in sorted(folder.rglob("*.ipynb")):
         if path.parent.name[:1] == ".":
             continue
         problems = fixed(path) if fix else list(problems_of(path.read_text(encoding="utf-8")))
         for problem in problems:
             print(f"{path.relative_to(folder).as_posix()}: {problem}")
-            found = True
-    return int(found)
+            any_problem = True
+    return int(any_problem)
 
 
 def fixed(path: Path) -> list[str]:

@@ -54,9 +54,9 @@ def current(lesson: Path, copies: Path = run_notebooks.COPIES) -> NotebookNode |
     if not copy.is_file():
         return None
     notebook: NotebookNode = nbformat.read(copy, as_version=4)
-    made = notebook.metadata.get("course", {})
+    facts = notebook.metadata.get("course", {})
     same = _sources(notebook) == _sources(nbformat.read(lesson, as_version=4))
-    of_now = (made.get("code"), made.get("mode")) == (run_notebooks.code_version(), mode.name())
+    of_now = (facts.get("code"), facts.get("mode")) == (run_notebooks.code_version(), mode.name())
     return notebook if same and of_now and _whole(notebook) else None
 
 
@@ -95,8 +95,8 @@ def _whole(notebook: NotebookNode) -> bool:
 
 def machine(notebook: NotebookNode) -> str:
     """Return one sentence: where, when and in which mode the outputs were made."""
-    made = notebook.metadata["course"]
-    return f"Outputs of {made['made_at'][:10]}, mode {made['mode']}, on {made['machine']}."
+    facts = notebook.metadata["course"]
+    return f"Outputs of {facts['made_at'][:10]}, mode {facts['mode']}, on {facts['machine']}."
 
 
 def static(notebook: NotebookNode, picture: Callable[[str], str] | None = None) -> None:

@@ -111,13 +111,13 @@ def led(text: str, folder: Path, included: Collection[str], *, docs: bool = True
         inside = file in _docs() or (file.suffix == ".svg" and file.parent == DOCS)
         return target if inside and docs else ""
 
-    def linked(found: re.Match[str]) -> str:
-        target = kept(found[2])
-        return f"[{found[1]}]({target})" if target else found[1]
+    def linked(match: re.Match[str]) -> str:
+        target = kept(match[2])
+        return f"[{match[1]}]({target})" if target else match[1]
 
-    def defined(found: re.Match[str]) -> str:
-        target = kept(found[2])
-        return f"[{found[1]}]: {target}" if target else f"[{found[1]}]: {LEFT_OUT}"
+    def defined(match: re.Match[str]) -> str:
+        target = kept(match[2])
+        return f"[{match[1]}]: {target}" if target else f"[{match[1]}]: {LEFT_OUT}"
 
     text = re.sub(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#\s]+)\)", linked, text)
     text = re.sub(r"^\[([^\]]+)\]: (?!https?:|#)(\S+)$", defined, text, flags=re.MULTILINE)
@@ -191,29 +191,29 @@ class _Page(HTMLParser):
         self.feed(page.read_text("utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attrs}
-        self.anchors |= {found.get("id", ""), found.get("name", "")}
-        if tag == "a" and "href" in found:
-            self.links.append(found["href"])
-        if tag == "link" and found.get("rel") in ("stylesheet", "preload", "icon"):
-            self.loads.append(found["href"])
-        if tag in ("script", "img", "iframe", "source") and found.get("src"):
-            self.loads.append(found["src"])
-        if tag == "img" and not found.get("alt", "").strip():
-            self.without_alt.append(found.get("src", "?")[:60])
+        attributes = {name: value or "" for name, value in attrs}
+        self.anchors |= {attributes.get("id", ""), attributes.get("name", "")}
+        if tag == "a" and "href" in attributes:
+            self.links.append(attributes["href"])
+        if tag == "link" and attributes.get("rel") in ("stylesheet", "preload", "icon"):
+            self.loads.append(attributes["href"])
+        if tag in ("script", "img", "iframe", "source") and attributes.get("src"):
+            self.loads.append(attributes["src"])
+        if tag == "img" and not attributes.get("alt", "").strip():
+            self.without_alt.append(attributes.get("src", "?")[:60])
 
 
 def broken_links(folder: Path) -> Iterator[str]:
     """Yield each link to nothing, each load from the internet, each picture without alt text."""
     read = {page.resolve(): _Page(page) for page in sorted(folder.rglob("*.html"))}
-    for page, found in read.items():
+    for page, of_page in read.items():
         name = page.relative_to(folder.resolve()).as_posix()
-        for picture in found.without_alt:
+        for picture in of_page.without_alt:
             yield f"{name}: no alt text for {picture}"
-        for link in [*found.loads, *found.links]:
+        for link in [*of_page.loads, *of_page.links]:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
-                if link in found.loads and parts.scheme != "data":
+                if link in of_page.loads and parts.scheme != "data":
                     yield f"{name} loads {link[:80]}, which needs the internet"
                 continue
             target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
@@ -248,8 +248,8 @@ def _prune(out: Path, work: Path) -> None:
     """Delete the pages and figures of an earlier build that this one lacks."""
     for page in out.rglob("*.html"):
         name = page.relative_to(out)
-        made = any((work / name).with_suffix(kind).exists() for kind in (".md", ".ipynb"))
-        if not made and name.name not in ("search.html", "genindex.html"):
+        has_source = any((work / name).with_suffix(kind).exists() for kind in (".md", ".ipynb"))
+        if not has_source and name.name not in ("search.html", "genindex.html"):
             page.unlink()
     for figure in (out / "_static" / "figures").glob("*.png"):
         if not (work / "_static" / "figures" / figure.name).exists():
