@@ -3,7 +3,7 @@
 launch    serving() and its like: servers in processes of their own; exceptions
 __main__  the command: listen, answer, drain; on threads or asyncio; the status report
 service   the key-value service on threads and on asyncio: streams
-unary, unary_aio   the unary methods, from request to reply; the former is made of the latter
+unary     the unary methods, from request to reply, on threads and on asyncio
 counts    the count of operations
 stream    a stream request with many operations, and its reply; back-pressure on one stream
 admission limits, deadlines and the thread pool; work on the metadata of every call

@@ -1,6 +1,6 @@
 """The key-value service, on a thread pool and on one event loop.
 
-The steps of a call are in `unary` and `unary_aio`. Here is what the stacks do not share: a stream.
+The steps of a call are in `unary`. Here is what the stacks do not share: a stream.
 """
 
 import asyncio
@@ -21,8 +21,7 @@ from kvstore.server.stream import (
     problem_of,
     refused,
 )
-from kvstore.server.unary import UnaryMethods
-from kvstore.server.unary_aio import AsyncUnaryMethods, Context
+from kvstore.server.unary import AsyncUnaryMethods, Context, UnaryMethods
 from kvstore.server_settings import ServerSettings
 from kvstore.v1 import kvstore_pb2 as pb
 
