@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 
 from kvstore.model.bounds import Prediction, Station
-from kvstore.numbers import number, rate, seconds, size
+from kvstore.numbers import number, seconds, size
 
 
 def goodput(
@@ -80,24 +80,6 @@ def drain_burst(calls: int, station: Station) -> Prediction:
         f"{calls:,} calls, and the {station.name} serves {number(station.most_per_s)} per second:"
         " N / X",
         station.name,
-    )
-
-
-def failing_in_storm(offered_per_s: float, attempts: int, pool: Station) -> Prediction:
-    """Return how many of 100 calls fail once every attempt fails: 100, or 0 if that cannot last.
-
-    Each failed call is sent A = `attempts` times in all, so the pool gets A lambda attempts per
-    second. If this is more than its capacity X, attempts keep failing, also when the cause of the
-    first failures is over: a metastable failure (N. Bronson and others, "Metastable Failures in
-    Distributed Systems", HotOS 2021). Otherwise the queue drains.
-    """
-    amplified_per_s, lasts = attempts * offered_per_s, attempts * offered_per_s > pool.most_per_s
-    return Prediction(
-        100.0 if lasts else 0.0,
-        "calls",
-        f"{attempts} attempts for each of {number(offered_per_s)} calls/s: {rate(amplified_per_s)},"
-        f" and the {pool.name} serves {rate(pool.most_per_s)}",
-        "retries" if lasts else "",
     )
 
 

@@ -56,7 +56,6 @@ def test_tables_of_a_run_show_its_texts_as_text(nasty):
         assert "script" not in tags_in(shown)
 
     tables = [
-        views.stations.mix_table,
         views.time_by_station_table,
         lambda run: pd.DataFrame([run.settings, run.server.as_dict(), run.host]),
     ]

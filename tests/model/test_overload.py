@@ -67,13 +67,6 @@ def test_equal_pauses_longer_than_the_work_stay_in_lockstep(attempts, operations
     assert attempts == overload.retries_in_lockstep(operations, limit).value
 
 
-@pytest.mark.parametrize(("rate", "attempts", "failing"), [(70, 4, 100), (24, 4, 0), (70, 1, 0)])
-def test_a_storm_lasts_if_its_attempts_exceed_the_capacity(rate, attempts, failing):
-    pool = Station("pool", 0.04, 4)
-
-    assert failing == overload.failing_in_storm(rate, attempts, pool).value
-
-
 @pytest.mark.parametrize(("sent_per_s", "after_s"), [(2025.0, 2.0), (20.0, math.inf)])
 def test_the_ceiling_is_reached_when_the_room_is_used_up(sent_per_s, after_s):
     """400 MB of room at 100 kB a call and 2,000 calls a second more: 2 s."""

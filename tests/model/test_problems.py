@@ -109,7 +109,7 @@ COMPUTED = {
         next(
             rate
             for rate in range(100, 0, -1)
-            if not overload.failing_in_storm(rate, 4, Station("pool", 0.01, 1)).value
+            if 4 * rate <= Station("pool", 0.01, 1).most_per_s  # its attempts can be served
         )
     ],
     24: lambda: [100 * 0.3 * (1 + 0.2)],

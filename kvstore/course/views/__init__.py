@@ -25,7 +25,6 @@ from kvstore.course.views.stations import (
 )
 from kvstore.course.views.style import MB
 from kvstore.course.views.throughput import (
-    ladder_table,
     plot_ladder,
     plot_measured_over_predicted,
     plot_throughput_by_in_flight,
@@ -40,7 +39,6 @@ from kvstore.course.views.timelines import (
 __all__ = [
     "MB",
     "captioned",
-    "ladder_table",
     "little_by_station_table",
     "plot_answered_over_time",
     "plot_calls_over_time",

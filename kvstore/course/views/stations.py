@@ -278,38 +278,21 @@ def _icon(name: str, x: float) -> str:
 # What each station of a service lets through, from measurements that stress it.
 
 
-def ceilings_table(
-    measured_per_s: Mapping[str, float], stress: Mapping[str, float], throughput_per_s: float
-) -> pd.DataFrame:
-    """Return what each station lets through of the whole traffic, as a bound from below.
-
-    `measured_per_s` has the throughput under the load that stresses the station, and `stress` how
-    many times as much work a call of this load is for it as a call of the traffic.
-    """
-    rows = [
-        {
-            "station": name,
-            "measured under stress (calls/s)": per_s,
-            "stress": stress[name],
-            "lets through (calls/s)": stress[name] * per_s,
-            "÷ throughput": stress[name] * per_s / throughput_per_s,
-        }
-        for name, per_s in measured_per_s.items()
-    ]
-    return rounded(by_row(rows, "station"))
-
-
 def plot_ceilings(
     measured_per_s: Mapping[str, float],
     stress: Mapping[str, float],
     throughput_per_s: float,
 ) -> Axes:
-    """Draw what each station lets through as a dot, and the throughput of the traffic as a line."""
-    data = ceilings_table(measured_per_s, stress, throughput_per_s)["lets through (calls/s)"]
-    with style.canvas(height_in=2.2 + 0.55 * len(data), rows=data.index) as ax:
+    """Draw what each station lets through as a dot, and the throughput of the traffic as a line.
+
+    `measured_per_s` has the throughput under the load that stresses the station, and `stress` how
+    many times as much work a call of this load is for it as a call of the traffic.
+    """
+    data = [stress[name] * per_s for name, per_s in measured_per_s.items()]
+    with style.canvas(height_in=2.2 + 0.55 * len(data), rows=measured_per_s) as ax:
         rows = range(len(data))
         ax.plot(data, rows, "o", color=style.MEASURED, linestyle="none", label="lets through")
-        for row, per_s in zip(rows, data, strict=True):
+        for row, per_s in enumerate(data):
             ax.annotate(
                 numbers.rate(per_s),
                 (per_s, row),
@@ -371,15 +354,6 @@ def little_by_station_table(run: Run) -> pd.DataFrame:
     return rounded(where)
 
 
-def mix_table(runs: Runs) -> pd.DataFrame:
-    """Return the share of each kind of operation among the answered calls, in percent."""
-    rows = [
-        {"run": name} | {f"{kind} (%)": 100 * share for kind, share in run.mix().items()}
-        for name, run in runs_by_name(runs)
-    ]
-    return rounded(by_row(rows, "run").fillna(0.0))
-
-
 ROOM = 0.07
 """A part below this share of the widest bar has no number."""
 
@@ -395,7 +369,7 @@ def plot_time_by_station(runs: Runs) -> Axes:
 
 def plot_mix(runs: Runs) -> Axes:
     """Draw one bar for each run: the share of each kind of operation that was answered."""
-    data = mix_table(runs).rename(columns=lambda heading: heading.removesuffix(" (%)"))
+    data = 100 * pd.DataFrame({name: run.mix() for name, run in runs_by_name(runs)}).T.fillna(0.0)
     parts = {name: look for name, look in style.OPERATIONS.items() if name in data}
     return stacked(data[list(parts)], parts, "share of operations (%)")
 

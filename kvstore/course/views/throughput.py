@@ -1,38 +1,21 @@
 """Throughput of runs, of steps, and by the number of calls in flight, beside bounds and models."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from kvstore import numbers
 from kvstore.course.rendering import TIMES, HasValue
 from kvstore.course.views import style
-from kvstore.course.views.style import number, rounded
+from kvstore.course.views.style import number
 from kvstore.measure import Run
 from kvstore.model import Station, bounds
-
-
-def ladder_table(steps: Mapping[str, Run | HasValue | float]) -> pd.DataFrame:
-    """Return the throughput of each step, and its ratio to the step before."""
-    rates = pd.Series(
-        {
-            name: step.throughput_per_s if isinstance(step, Run) else number(step)
-            for name, step in steps.items()
-        },
-        dtype=float,
-    )
-    return rounded(
-        pd.DataFrame(
-            {"throughput (operations/s)": rates, "times the step before": rates / rates.shift()}
-        ).rename_axis("step")
-    )
-
 
 MILLION = 1_000_000
 FLAT = 2.0
@@ -45,11 +28,13 @@ def plot_ladder(steps: Mapping[str, Run | HasValue | float]) -> Axes:
     A plain number, such as a published one, is drawn as a hollow dot. From a million on, labels
     are in millions: M/s.
     """
-    data = ladder_table(steps)
+    rates = [
+        step.throughput_per_s if isinstance(step, Run) else number(step) or 0.0
+        for step in steps.values()
+    ]
     with style.canvas(height_in=5.5) as ax:
-        rates = data["throughput (operations/s)"]
-        decades = rates.max() > style.LOG_FROM * rates.min()
-        ax.plot(range(len(data)), rates, color=style.INK, linewidth=1.5, zorder=1)
+        decades = max(rates) > style.LOG_FROM * min(rates)
+        ax.plot(range(len(rates)), rates, color=style.INK, linewidth=1.5, zorder=1)
         for place, (step, rate) in enumerate(zip(steps.values(), rates, strict=True)):
             if isinstance(step, HasValue) and not isinstance(step, Run):
                 ax.hlines(rate, place - 0.3, place + 0.3, color=style.PREDICTED)
@@ -61,24 +46,22 @@ def plot_ladder(steps: Mapping[str, Run | HasValue | float]) -> Axes:
                 f"{numbers.number(rate / MILLION)} M/s" if rate >= MILLION else numbers.rate(rate)
             )
             ax.annotate(label, (place, rate), (0, 14), textcoords="offset points", ha="center")
-        for place, factor in enumerate(data["times the step before"]):
-            if place:
-                pair = rates.iloc[place - 1], rates.iloc[place]
-                flat = max(pair) < FLAT * min(pair)  # below both dots: beside, it would hide one
-                ax.annotate(
-                    f"{TIMES} {numbers.number(factor)}",
-                    (place - 0.5, min(pair) if flat else math.sqrt(pair[0] * pair[1])),
-                    (-20, -32) if flat else (8, -16),
-                    textcoords="offset points",
-                    color=style.INK,
-                )
+        for place, pair in enumerate(itertools.pairwise(rates)):
+            flat = max(pair) < FLAT * min(pair)  # below both dots: beside, it would hide one
+            ax.annotate(
+                f"{TIMES} {numbers.number(pair[1] / pair[0])}",
+                (place + 0.5, min(pair) if flat else math.sqrt(pair[0] * pair[1])),
+                (-20, -32) if flat else (8, -16),
+                textcoords="offset points",
+                color=style.INK,
+            )
         if decades:
             ax.set_yscale("log")
-        ax.set(xticks=range(len(data)), ylabel="throughput (operations/s)", xlabel="step")
-        ax.set_xticklabels(data.index)
+        ax.set(xticks=range(len(rates)), ylabel="throughput (operations/s)", xlabel="step")
+        ax.set_xticklabels(list(steps))
         ax.margins(x=0.1, y=0.2)
         if not decades:
-            ax.set_ylim(0.0, 1.25 * rates.max())
+            ax.set_ylim(0.0, 1.25 * max(rates))
     return ax
 
 
