@@ -175,7 +175,8 @@ class View:
     def finish_in_words(self, run: Run) -> None:
         """Replace the view by one line."""
         if _has_page():
-            self._put({"text/plain": in_words(run)})
+            words = in_words(run)
+            self._put({"text/plain": words, "text/html": rendering.inline(words)})
 
     def give_up(self) -> None:
         """Remove the progress bar of a run that ended without a result."""

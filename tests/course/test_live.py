@@ -7,7 +7,7 @@ from kvstore.client import load
 from kvstore.client.errors import RunInterrupted, ServerGone
 from kvstore.client.strategies import bounded, futures
 from kvstore.client.workload import crud
-from kvstore.course import live, predict, progress, views
+from kvstore.course import live, predict, progress, rendering, views
 from kvstore.measure import Sample
 
 
@@ -165,3 +165,13 @@ def test_what_is_behind_the_sentence_is_in_a_fold(screen, page):
 
     assert "were still open" not in visible + shown["text/plain"]
     assert "were still open" in folded
+
+
+def test_a_run_without_a_figure_leaves_its_sentence_as_html_and_as_text(screen):
+    """Plain text would break within a word, and show the marks of emphasis."""
+    run = run_of([(n / 100, n / 100 + 0.01, "create") for n in range(1000)])
+    live.View("a strategy", 1.0, None).finish_in_words(run)
+    _, bundle = screen[-1]
+
+    assert bundle["text/plain"] == live.in_words(run)
+    assert bundle["text/html"] == rendering.inline(live.in_words(run))
