@@ -60,7 +60,6 @@ def run(
     due_times: Iterator[float] | None = None,
     choose: Choose | None = None,
     on_sample: OnSample | None = None,
-    gate: Gate | None = None,
     **settings: Any,
 ) -> Run:
     """Make calls until the duration or the count is reached; return the run once all have ended.
@@ -82,7 +81,7 @@ def run(
     `kvstore.client.fleet`. They divide `in_flight`, `calls`, `rate_per_s` and the keys that the
     workload preloads; each has its own seed and its own keys. All other options hold for each
     generator. Their records make one run. When one of them fails, all end. An open loop then needs
-    `rate_per_s`. A run waits at the `gate` for its start.
+    `rate_per_s`.
 
     Raises:
         ValueError: an option makes no sense.
@@ -102,11 +101,14 @@ def run(
         choose=choose,
         for_fleet=fleet is not None,
     )
-    return generate(plan, on_sample, gate) if fleet is None else fleet.run(plan, on_sample)
+    return generate(plan, on_sample) if fleet is None else fleet.run(plan, on_sample)
 
 
 def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = None) -> Run:
-    """Make the run of a plan, or one generator's part of it, from this process; see `run`."""
+    """Make the run of a plan, or one generator's part of it, from this process; see `run`.
+
+    It waits at the `gate` for its start, and ends when that is closed.
+    """
     workload, options, target, part = plan.workload, plan.options, plan.target, plan.part
     shards, salt, due_times = len(target.shards), secrets.token_hex(4), plan.pace()
     owns = None if part == WHOLE else part.owns

@@ -6,7 +6,7 @@ Where several generators make one run, each has a `Part` of it.
 import difflib
 import math
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -154,10 +154,8 @@ class RunOptions:
             if name not in known:
                 raise ValueError(_unknown(name, strategy, known))
         changes = dict(settings)
-        if changes.get("joins", ()) is None:
-            changes["joins"] = ()
-        if isinstance(changes.get("joins"), Iterable):
-            changes["joins"] = _times(changes["joins"], changes.get("in_flight", options.in_flight))
+        if "joins" in changes:
+            changes["joins"] = tuple(map(float, changes["joins"] or ()))
         return replace(options, **changes)
 
 
@@ -183,18 +181,6 @@ def _check_count(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         why = "write it without quotes" if isinstance(value, str) else "with 0 nothing is sent"
         raise ValueError(f"{name} must be a whole number of 1 or more, got {value!r}: {why}")
-
-
-def _times(joins: Iterable[float], in_flight: Any) -> tuple[float, ...]:
-    """Return the times of an iterator, which may be endless. Raises `ValueError` for too many."""
-    _check_count("in_flight", in_flight)
-    times = tuple(float(at_s) for at_s in islice(joins, in_flight + 1))
-    if len(times) > in_flight:
-        raise ValueError(
-            f"joins has more times than in_flight, which is {in_flight}: give one time for each"
-            " caller"
-        )
-    return times
 
 
 def _unknown(name: str, strategy: Strategy, known: list[str]) -> str:

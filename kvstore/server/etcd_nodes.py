@@ -125,10 +125,10 @@ class EtcdNode:
 class EtcdCluster:
     """A running cluster. `cluster.store` is the setting `store` of a server on it."""
 
-    def __init__(self, nodes: Sequence[EtcdNode], election_timeout_s: float, heartbeat_s: float):
+    def __init__(self, nodes: Sequence[EtcdNode], election_timeout_s: float) -> None:
         self.nodes = tuple(nodes)
         self.election_timeout_s = election_timeout_s
-        self.heartbeat_s = heartbeat_s
+        self.heartbeat_s = election_timeout_s / 10
 
     @property
     def store(self) -> str:
@@ -141,9 +141,9 @@ class EtcdCluster:
         found = [status for node in self.nodes if node.alive() and (status := node.status())]
         return found[0].version if found else "unknown"
 
-    def leader(self, within_s: float = HEALTHY_S) -> EtcdNode:
+    def leader(self) -> EtcdNode:
         """Return the leader, waiting for an election if need be. Raises `TimeoutError`."""
-        end_s = time.monotonic() + within_s
+        end_s = time.monotonic() + HEALTHY_S
         while True:
             # A paused or killed leader does not answer; a follower may still name it.
             for node in self.nodes:
@@ -152,7 +152,7 @@ class EtcdCluster:
                     return node
             if time.monotonic() > end_s:
                 raise TimeoutError(
-                    f"no leader after {within_s:g} s: fewer than half of the nodes answer"
+                    f"no leader after {HEALTHY_S:g} s: fewer than half of the nodes answer"
                 )
             time.sleep(0.05)
 
@@ -161,12 +161,12 @@ class EtcdCluster:
         leader = self.leader()
         return tuple(node for node in self.nodes if node is not leader and node.alive())
 
-    def wait_until_healthy(self, within_s: float = HEALTHY_S) -> None:
+    def wait_until_healthy(self) -> None:
         """Return when all nodes run, agree on a leader, and answer a linearizable read.
 
-        Raises `ServerDidNotStart` with the output of a node that ended, or after `within_s`.
+        Raises `ServerDidNotStart` with the output of a node that ended, or after `HEALTHY_S`.
         """
-        end_s = time.monotonic() + within_s
+        end_s = time.monotonic() + HEALTHY_S
         waiting = list(self.nodes)
         while waiting:
             node = waiting[0]
@@ -176,7 +176,7 @@ class EtcdCluster:
                 waiting.pop(0)
             elif time.monotonic() > end_s:
                 raise ServerDidNotStart(
-                    f"{node.name} is not healthy after {within_s:g} s:"
+                    f"{node.name} is not healthy after {HEALTHY_S:g} s:"
                     f" {_last_line(node.error_text())}"
                 )
             else:
@@ -195,17 +195,12 @@ def _answers(node: EtcdNode) -> bool:
 
 
 @contextmanager
-def etcd_cluster(
-    nodes: int = 3,
-    *,
-    election_timeout_s: float = 1.0,
-    heartbeat_s: float | None = None,
-) -> Iterator[EtcdCluster]:
+def etcd_cluster(nodes: int = 3, *, election_timeout_s: float = 1.0) -> Iterator[EtcdCluster]:
     """Run an etcd cluster while the block lasts; yield it when it is healthy.
 
     A follower that hears nothing for `election_timeout_s` (at most twice as long, at random)
-    becomes a candidate. The leader sends a heartbeat every `heartbeat_s`, a tenth of this by
-    default. The data are in a temporary folder, which is deleted at the end.
+    becomes a candidate. The leader sends ten heartbeats in this time. The data are in a temporary
+    folder, which is deleted at the end.
 
     Raises:
         ValueError: a number of nodes or a time that makes no sense.
@@ -214,20 +209,16 @@ def etcd_cluster(
     """
     if isinstance(nodes, bool) or not isinstance(nodes, int) or not 1 <= nodes <= MOST_NODES:
         raise ValueError(f"nodes must be a whole number from 1 to {MOST_NODES}, got {nodes!r}")
-    heartbeat_s = election_timeout_s / 10 if heartbeat_s is None else heartbeat_s
-    if not (heartbeat_s >= 0.005 and 5 * heartbeat_s <= election_timeout_s <= 50):
+    if not 0.05 <= election_timeout_s <= 50:
         raise ValueError(
-            "election_timeout_s must be at most 50 s and at least 5 heartbeats of 5 ms or more, got"
-            f" {election_timeout_s!r} and {heartbeat_s!r}"
+            f"election_timeout_s must be from 0.05 to 50 s, got {election_timeout_s!r}"
         )
     etcd = found_etcd()
     with ExitStack() as running:
         place = running.enter_context(private_folder("etcd-"))
         for attempt in range(1, _ATTEMPTS + 1):
             cluster = EtcdCluster(
-                _nodes(etcd, nodes, place / f"{attempt}", election_timeout_s, heartbeat_s),
-                election_timeout_s,
-                heartbeat_s,
+                _nodes(etcd, nodes, place / f"{attempt}", election_timeout_s), election_timeout_s
             )
             try:
                 for node in cluster.nodes:
@@ -276,9 +267,7 @@ def found_etcd() -> str:
     )
 
 
-def _nodes(
-    etcd: str, count: int, folder: Path, election_timeout_s: float, heartbeat_s: float
-) -> list[EtcdNode]:
+def _nodes(etcd: str, count: int, folder: Path, election_timeout_s: float) -> list[EtcdNode]:
     ports = _free_ports(2 * count)
     peers = {f"node{n}": f"http://127.0.0.1:{ports[count + n]}" for n in range(count)}
     every = ",".join(f"{name}={url}" for name, url in peers.items())
@@ -296,7 +285,7 @@ def _nodes(
             "initial-cluster": every,
             "initial-cluster-state": "new",
             "election-timeout": math.ceil(1e3 * election_timeout_s),
-            "heartbeat-interval": math.ceil(1e3 * heartbeat_s),
+            "heartbeat-interval": math.ceil(1e2 * election_timeout_s),
             "max-request-bytes": 5 * 1024 * 1024,  # a value may have gRPC's 4 MiB
             "logger": "zap",
             "log-outputs": "stderr",

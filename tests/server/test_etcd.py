@@ -48,8 +48,7 @@ def test_without_etcd_a_message_says_how_to_install_it(monkeypatch, tmp_path):
     ("says", "wrong"),
     [
         ("nodes must be a whole number from 1 to 7, got 0", {"nodes": 0}),
-        ("at least 5 heartbeats", {"election_timeout_s": 1.0, "heartbeat_s": 0.5}),
-        ("at most 50 s", {"election_timeout_s": 60.0}),
+        ("from 0.05 to 50 s", {"election_timeout_s": 60.0}),
     ],
 )
 def test_a_cluster_that_makes_no_sense_is_refused(says, wrong):
