@@ -356,15 +356,6 @@ def under_the_legends(figure):
     return found
 
 
-def test_a_legend_over_a_dot_and_over_a_text_would_be_found():
-    ax = views.plot_throughput_by_in_flight([ONE, MANY], STATIONS)
-    ax.legend(loc="upper left")
-    ax.plot(0.05, 0.95, "o", transform=ax.transAxes)
-    ax.text(0.05, 0.9, "covered", transform=ax.transAxes)
-
-    assert {"text", "dot"} == {words.split()[0] for words in under_the_legends(ax.figure)}
-
-
 def test_blocking_calls_make_a_staircase_whose_kinds_differ_in_colour_and_in_hatching():
     ax = views.plot_calls_over_time(ONE, most=10)
     bars = sorted((bar for group in ax.containers for bar in group), key=lambda bar: bar.get_y())

@@ -65,21 +65,6 @@ def test_a_prediction_after_the_result_is_refused_without_an_error(executed):
     assert "Refused" in executed.notebook.cells[9].outputs[0]["data"]["text/plain"]
 
 
-def test_every_figure_is_shown_and_not_the_first_alone(tmp_path, monkeypatch):
-    """Loading the backend inside a style context once hid all figures but the first."""
-    draw = "with style.canvas(None) as ax:\n    ax.plot([1, 2])"
-    cells = ["from kvstore.course.views import style", draw, draw]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbformat.write(notebook, tmp_path / "two.ipynb")
-    monkeypatch.setenv("PYTHONPATH", str(Path(kvstore.course.__file__).parents[2]))
-
-    done = execute(tmp_path / "two.ipynb")
-
-    outputs = [cell.outputs for cell in done.notebook.cells[1:]]
-    assert done.error is None
-    assert [["image/png", "text/plain"]] * 2 == [sorted(each[0].data) for each in outputs]
-
-
 def test_the_outputs_are_valid_in_a_notebook_file(executed):
     nbformat.validate(executed.notebook)
 

@@ -93,6 +93,7 @@ def test_bars_and_rows_are_named():
 def test_each_figure_that_a_notebook_shows_carries_its_description(
     tmp_path, monkeypatch, repo_root
 ):
+    """Loading the backend inside a style context once hid all figures but the first."""
     cells = [
         "from kvstore.course.views import style",
         "with style.canvas(None) as ax:\n    ax.plot([1, 2], [3, 3], label='first')\nax.plot([9])",
