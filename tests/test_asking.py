@@ -234,6 +234,7 @@ def test_a_text_that_asks_for_nothing_stays_as_it_is():
     "text",
     [
         "[]",
+        "{}",
         json.dumps({**collect.PAGE_FORM, "answers": 2, "predictions": {}, "choices": {}}),
         json.dumps(
             {**collect.PAGE_FORM, "predictions": {"x": {"value": -1, "unit": "s"}}, "choices": {}}

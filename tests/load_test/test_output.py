@@ -118,6 +118,15 @@ def test_a_stream_cut_by_time_has_no_ceiling_and_no_rate(load):
     assert "--stream-messages" in err
 
 
+def test_a_search_for_what_no_rate_can_meet_says_so_and_tries_none(load):
+    status, out, _ = load("--find-rate", "--p99", "1us", "-o", "json")
+    found = json.loads(out)["search"]
+
+    assert 1 == status
+    assert "one call alone takes" in found["limit"]
+    assert (0, []) == (found["rate_per_s"], found["steps"])
+
+
 def test_a_run_in_which_every_call_fails_ends_with_1(files, capsys):
     with orders(files, answers=2) as failing:  # the calls before the run
         status = main([failing.address, PING, "-q", "--no-calibration", "-n", "20"])

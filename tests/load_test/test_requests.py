@@ -121,11 +121,9 @@ SYNTAX = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("syntax", SYNTAX)
-def test_sources_that_import_each_other_are_found_from_any_folder(
-    tmp_path, monkeypatch, syntax, mark
-):
+def test_sources_that_import_each_other_are_found_from_any_folder(tmp_path, monkeypatch, syntax):
+    mark = b"\xef\xbb\xbf" if syntax == "proto2" else b""  # of an editor on Windows
     begin, label, option = SYNTAX[syntax]
     files = {
         "deep/names/name.proto": begin + NAMES.format(label=label, option=option),

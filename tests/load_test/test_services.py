@@ -79,12 +79,9 @@ def test_the_search_finds_a_rate_below_the_ceiling_that_lasts(service):
     options = RunOptions(in_flight=1000, arrivals="random")
     seen = calibrate(bounded, service, calls, options, step_s=0.1)
     found = search(bounded, service, calls, Objective(latency_s=1.0), seen, options, search_s=6)
-    too_fast = search(bounded, service, calls, Objective(latency_s=0.005), seen, options)
 
     assert 0.4 * WORKERS / 0.01 <= found.rate_per_s <= seen.ceiling_per_s
     assert all(step.rate_per_s <= seen.ceiling_per_s for step in found.steps)
-    assert (0, ()) == (too_fast.rate_per_s, too_fast.steps)
-    assert "one call alone takes" in too_fast.limit
 
 
 @pytest.mark.alone
