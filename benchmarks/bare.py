@@ -105,8 +105,10 @@ def _turn(shape: Shape, address: str, seconds: float, measured: bool) -> Turn:
         opened = partial(api.insecure_channel, address, options=_WITH_DEADLINE)
     key = secrets.token_bytes(KEY_BYTES)
     with grpc.insecure_channel(address, options=OPTIONS) as beside:
-        made = create(key, VALUE)
-        made.rpc(KeyValueServiceStub(beside))(made.request, wait_for_ready=True, timeout=CONNECT_S)
+        creation = create(key, VALUE)
+        creation.rpc(KeyValueServiceStub(beside))(
+            creation.request, wait_for_ready=True, timeout=CONNECT_S
+        )
         before = _answered_ok(beside, address)
         with gc_control.settled():
             if in_loop:

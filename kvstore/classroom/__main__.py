@@ -118,8 +118,8 @@ def _catalogue(lessons: Sequence[str]) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
     if done.returncode:
         raise ValueError(done.stderr.strip().splitlines()[-1])
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    catalogue: dict[str, Any] = json.loads(done.stdout)
+    return catalogue
 
 
 def _measured_here(progress: Path, question_id: str) -> float | None:

@@ -33,16 +33,16 @@ class Axis:
         """Return the places with a number below them, and the numbers."""
         if self.log:
             first, last = (math.floor(math.log10(each)) for each in (self.low, self.high))
-            found = [m * 10.0**e for e in range(first, last + 1) for m in (1, 2, 5)]
+            values = [m * 10.0**e for e in range(first, last + 1) for m in (1, 2, 5)]
             wide = last - first > 3  # then only the powers of ten have room
-            found = [x for x in found if not wide or math.isclose(math.log10(x) % 1, 0)]
+            values = [x for x in values if not wide or math.isclose(math.log10(x) % 1, 0)]
         else:
             step = 10 ** math.floor(math.log10(self.high - self.low))
             step *= next((m for m in (0.2, 0.5, 1.0) if (self.high - self.low) / step / m <= 7), 2)
-            found = [n * step for n in range(math.ceil(self.high / step) + 1)]
+            values = [n * step for n in range(math.ceil(self.high / step) + 1)]
         return [
             {"at": self.place(x), "text": numbers.number(x)}
-            for x in found
+            for x in values
             if self.low <= x <= self.high * (1 + 1e-9)
         ]
 

@@ -272,9 +272,9 @@ def listen(wall: Wall, token: str, port: int) -> tuple[int, str]:
     Raises OSError when the port is taken.
     """
     bound: list[int] = []
-    given = {"wall": wall, "token": token, "port": lambda: bound[0]}
+    settings = {"wall": wall, "token": token, "port": lambda: bound[0]}
     application = tornado.web.Application(
-        [(r"/([\w-]+)/(\w*)", _Handler, given)], log_function=lambda _: None
+        [(r"/([\w-]+)/(\w*)", _Handler, settings)], log_function=lambda _: None
     )
     sockets = tornado.netutil.bind_sockets(port, "127.0.0.1")
     bound.append(sockets[0].getsockname()[1])

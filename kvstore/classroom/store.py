@@ -113,8 +113,8 @@ class Round:
 
 def round_of(rounds: Sequence[Round], made_at: float, arrived_at: float) -> int:
     """Return the round to which a vote belongs, from 1."""
-    found = next((each.number for each in rounds if each.takes(made_at, arrived_at)), None)
-    return len(rounds) + 1 if found is None else found
+    number = next((each.number for each in rounds if each.takes(made_at, arrived_at)), None)
+    return len(rounds) + 1 if number is None else number
 
 
 class Store:
@@ -160,10 +160,10 @@ class Store:
     def _identity(self) -> codes.Identity:
         certificate, key, code = (self.kept(name) for name in ("certificate", "key", "code"))
         if certificate is None:
-            made = codes.new_identity()
-            self.keep(certificate=made.certificate, key=made.key, code=str(made.code))
+            identity = codes.new_identity()
+            self.keep(certificate=identity.certificate, key=identity.key, code=str(identity.code))
             self.keep(page_token=secrets.token_urlsafe(24))
-            return made
+            return identity
         return codes.Identity(certificate, key, codes.parsed(code))
 
     def kept(self, name: str) -> Any:
@@ -272,12 +272,12 @@ class Store:
 
     @staticmethod
     def _rounds(db: sqlite3.Connection, question_id: str) -> list[Round]:
-        found = db.execute(
+        rows = db.execute(
             "SELECT round, opened_at, closed_at, revealed_at FROM rounds WHERE question_id = ? "
             "ORDER BY round",
             (question_id,),
         )
-        return [Round(*row) for row in found]
+        return [Round(*row) for row in rows]
 
     def rounds(self, question_id: str) -> list[Round]:
         """Return the rounds of a question that the teacher opened."""
