@@ -127,9 +127,9 @@ def from_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> Station
     """Return the station times in a reply's trailing metadata, NaN where they are missing."""
     for key, value in metadata or ():
         if key == METADATA_KEY and isinstance(value, str):
-            found = dict(_parts(value))
+            times_s = dict(_parts(value))
             return StationTimes(
-                *(found.get(field.removesuffix("_s"), math.nan) for field in StationTimes._fields)
+                *(times_s.get(field.removesuffix("_s"), math.nan) for field in StationTimes._fields)
             )
     return UNKNOWN_STATIONS
 

@@ -36,10 +36,10 @@ def several(address: str) -> list[str]:
 
 def endpoints(address: str) -> list[Endpoint]:
     """Return the places that an address names. Raises `ValueError` for a text that is none."""
-    if found := re.match(r"(https?|grpcs?)://([^/]*)", address):
-        tls = " --tls" if found[1] in ("https", "grpcs") else ""
+    if url := re.match(r"(https?|grpcs?)://([^/]*)", address):
+        tls = " --tls" if url[1] in ("https", "grpcs") else ""
         raise ValueError(
-            f"an address of gRPC has no {found[1]}://: write {found[2]}{tls}, got {address!r}"
+            f"an address of gRPC has no {url[1]}://: write {url[2]}{tls}, got {address!r}"
         )
     scheme = scheme_of(address)
     rest = address.removeprefix(f"{scheme}:") if scheme else address
@@ -83,11 +83,11 @@ def balanced(address: str) -> str:
 
     Raises `ValueError` for a host without an address, and for those of two families.
     """
-    found = endpoints(address)
-    if scheme_of(address) or len(found) == 1:
+    hosts_and_ports = endpoints(address)
+    if scheme_of(address) or len(hosts_and_ports) == 1:
         return address
     places = []
-    for each in found:
+    for each in hosts_and_ports:
         try:
             family, *_, place = socket.getaddrinfo(each.host, each.port, type=socket.SOCK_STREAM)[0]
         except OSError as error:
@@ -96,16 +96,16 @@ def balanced(address: str) -> str:
     if len({family for family, _ in places}) > 1:
         raise ValueError(f"give addresses of IPv4 or of IPv6, not both: {address!r}")
     scheme = "ipv6" if places[0][0] == socket.AF_INET6 else "ipv4"
-    hosts = (f"{host}:{each.port}" for (_, host), each in zip(places, found, strict=True))
+    hosts = (f"{host}:{each.port}" for (_, host), each in zip(places, hosts_and_ports, strict=True))
     return f"{scheme}:{','.join(hosts)}"
 
 
 def is_loopback(host: str) -> bool:
     """Return whether every address of this host is one of this machine's loopback interface."""
     try:
-        found = {str(info[4][0]) for info in socket.getaddrinfo(host.strip("[]"), None)}
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(host.strip("[]"), None)}
     except OSError:
         return False
-    return bool(found) and all(
-        ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in found
+    return bool(addresses) and all(
+        ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in addresses
     )

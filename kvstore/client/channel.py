@@ -355,10 +355,10 @@ def _places(address: str) -> Iterator[tuple[int, Any, str]]:
             yield socket.AF_UNIX, each.path, "localhost"
             continue
         try:
-            found = socket.getaddrinfo(each.host, each.port, type=socket.SOCK_STREAM)
+            infos = socket.getaddrinfo(each.host, each.port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise ServerNotReached(f"{each.host} has no address ({error}): is it right?") from None
-        for family, _, _, _, place in found:
+        for family, _, _, _, place in infos:
             yield family, place, each.host
 
 

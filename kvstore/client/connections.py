@@ -278,10 +278,10 @@ def _count(targets: Sequence[Target], opened: Sequence[Opened]) -> int:
 
 
 def _distinct(targets: Sequence[Target], opened: list[Opened]) -> list[Opened]:
-    seen = _count(targets, opened)
-    if 0 < seen < len(opened):
+    count = _count(targets, opened)
+    if 0 < count < len(opened):
         raise ConnectionsShared(
-            f"{len(opened)} connections were requested, but the server sees {seen}: channels share"
+            f"{len(opened)} connections were requested, but the server sees {count}: channels share"
             " them. Is there a proxy between client and server?"
         )
     return opened

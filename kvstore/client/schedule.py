@@ -70,11 +70,11 @@ def _alone(drawn: Sequence[Operation], held: dict[bytes, bytes]) -> Sequence[Bat
     thousands of operations, cache misses took a tenth of the CPU time per message.
     """
     kinds_and_keys = [operation[:2] for operation in drawn]
-    made: dict[tuple[int, bytes], Batch] = {}
+    batches: dict[tuple[int, bytes], Batch] = {}
     for kind, key in dict.fromkeys(kinds_and_keys):
         writes, reads = ([held[key]], []) if kind == UPDATE else ([], [held[key]])
-        made[kind, key] = Batch(bytes([kind]), [key], writes, written=reads)
-    of = dict(zip(made, _kept(list(made.values())), strict=True))
+        batches[kind, key] = Batch(bytes([kind]), [key], writes, written=reads)
+    of = dict(zip(batches, _kept(list(batches.values())), strict=True))
     return [of[each] for each in kinds_and_keys]
 
 

@@ -83,8 +83,8 @@ def run_in_process(
     if interrupted or (run is not None and run.outcome is Outcome.INTERRUPTED):
         raise KeyboardInterrupt if run is None else RunInterrupted(run)  # before the first call
     if error is not None:
-        kind, said = pickle.loads(error)
-        raise kind(said) if run is None else kind(said, run)
+        kind, message = pickle.loads(error)
+        raise kind(message) if run is None else kind(message, run)
     if run is None:
         raise RuntimeError(
             f"the client's process ended without saving its run (exit status {status}):"

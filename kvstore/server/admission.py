@@ -161,8 +161,8 @@ class DemandToken(_BeforeMethod):
     def _refusal(self, details: grpc.HandlerCallDetails) -> Any:
         for name, value in details.invocation_metadata or ():
             if name == HEADER:
-                found = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
-                right = hmac.compare_digest(found, self._expected)  # its time says nothing
+                sent_token = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
+                right = hmac.compare_digest(sent_token, self._expected)  # its time says nothing
                 return None if right else self._refuses
         return self._refuses
 
@@ -245,9 +245,9 @@ def interceptors(
     settings: ServerSettings, access: Access | None = None
 ) -> list[grpc.ServerInterceptor]:
     """Return the interceptors of these settings, the token's first; none by default."""
-    found: list[grpc.ServerInterceptor] = []
+    chosen: list[grpc.ServerInterceptor] = []
     if access is not None:
-        found.append((AsyncDemandToken if settings.use_asyncio else DemandToken)(access.token))
+        chosen.append((AsyncDemandToken if settings.use_asyncio else DemandToken)(access.token))
     if settings.note_attempts:
-        found.append((AsyncNoteAttempts if settings.use_asyncio else NoteAttempts)())
-    return found
+        chosen.append((AsyncNoteAttempts if settings.use_asyncio else NoteAttempts)())
+    return chosen

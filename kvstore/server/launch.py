@@ -125,8 +125,8 @@ def _temporary(settings: ServerSettings) -> Path | None:
     if place == everything or not place.is_relative_to(everything):
         return None
     top = everything / place.relative_to(everything).parts[0]
-    made = re.fullmatch(rf"{tempfile.gettempprefix()}[a-z0-9_]{{8}}", top.name)
-    return top if made else None
+    is_of_tempfile = re.fullmatch(rf"{tempfile.gettempprefix()}[a-z0-9_]{{8}}", top.name)
+    return top if is_of_tempfile else None
 
 
 def _settings(settings: Mapping[str, Any]) -> ServerSettings:
