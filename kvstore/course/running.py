@@ -344,7 +344,7 @@ def strategy_of(
             requests.due = {}
             stub = _sent_when_due(stub, requests.due)
         if takes_stubs(client):
-            stub = [noting(stub, functools.partial(_server.set, n)) for n in range(servers)]
+            stub = [_of_server(stub, number) for number in range(servers)]
         if waits:
             requests.draw = operations.draw
             return stub, requests, list(due_times or ())
@@ -384,6 +384,15 @@ def explained(client: Callable[..., Any]) -> Iterator[None]:
 
 _server: contextvars.ContextVar[int] = contextvars.ContextVar("server")
 """The server of the stub whose method is called now."""
+
+
+def _of_server(stub: Any, number: int) -> Any:
+    """Return the stub of this server.
+
+    A function of the module: a process of the client's own gets a strategy as a pickle, which
+    holds all that the strategy names, and no context variable can be pickled.
+    """
+    return noting(stub, functools.partial(_server.set, number))
 
 
 def takes_stubs(client: Callable[..., Any]) -> bool:

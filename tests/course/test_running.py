@@ -340,3 +340,12 @@ def test_an_open_loop_that_makes_no_sense_is_refused(how):
 def test_a_client_with_due_times_needs_a_rate():
     with pytest.raises(ValueError, match="rate"):
         running.run(clients().open_loop, ONE_WORKER, seconds=0.2)
+
+
+def test_a_client_of_the_learner_can_be_sent_to_other_processes():
+    async def written_in_a_cell(stub, requests, in_flight):
+        """Send nothing."""
+
+    strategy = cloudpickle.loads(cloudpickle.dumps(running.strategy_of(written_in_a_cell)))
+
+    assert strategy.__name__ == "your written_in_a_cell"
