@@ -63,7 +63,7 @@ ON_LOOP = {"use_asyncio": True}
         ("store must .* got 'sqlite:'", {"store": "sqlite:"}),
         ("store must .* got 'etcd:a:1,b'", {"store": "etcd:a:1,b"}),
         ("store sqlite is served on asyncio only", {"store": "sqlite:x"}),
-        ("group_commit is for a store sqlite:FOLDER", {"group_commit": True}),
+        ("has no group_commit", {**ON_LOOP, "store": "etcd:a:1", "group_commit": True}),
         ("stores nothing itself", {**ON_LOOP, "store": "sqlite:x", "back_end": "127.0.0.1:9"}),
     ],
 )
