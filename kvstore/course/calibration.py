@@ -125,7 +125,8 @@ def interval(value: float, run: Run, *, cpu: bool, unit: str) -> tuple[float, fl
     Where delays decide, the models leave out what a call takes beyond them, and the processor that
     all calls share. A rate may be as low as mean value analysis says for this processor and delays
     that are as much longer, at worst at the bottleneck; in a ratio, either rate may. The last of N
-    calls that were sent at once may have N - 1 others before it at the processor.
+    calls that were sent at once may have N - 1 others before it at the processor. A front with a
+    back end takes both twice.
     """
     calibrated, mix = known(), _mix(run)
     if calibrated is None:
@@ -136,7 +137,9 @@ def interval(value: float, run: Run, *, cpu: bool, unit: str) -> tuple[float, fl
     half *= math.sqrt(2) if unit == "times" else 1
     low, high = value / (1 + half), value * (1 + half)
     beyond_s, pace_s = (calibrated.beyond_disk_s, calibrated.pace_s) if calibrated else USUAL_S
-    pace_s, callers = pace_s * (1 + processor), _at_once(run)
+    settings = run.server.known_settings
+    hops = 1 if settings is None or settings.back_end is None else 2
+    beyond_s, pace_s, callers = hops * beyond_s, hops * pace_s * (1 + processor), _at_once(run)
 
     def at_least(per_s: float) -> float:
         longer = 1 + max(0.0, beyond_s - pace_s) / (_disk_s(run) or callers / per_s)

@@ -8,6 +8,7 @@ from made_runs import closed_loop
 
 from kvstore.course import calibration
 from kvstore.measure import cores
+from kvstore.measure.server_report import ServerReport
 
 THIS = calibration.Calibration(0.001, 0.0015, 0.0003, cores(), delays_spread=0.02, cpu_spread=0.10)
 
@@ -78,6 +79,18 @@ def test_a_rate_may_be_as_low_as_a_processor_of_calls_lets_it_be(kept):
 
     assert 80 < low[4] < 100  # the processor is hardly used
     assert 700 < low[100] < 1_000  # 2,500 by the delays, 1,000 by the processor
+
+
+def test_a_call_through_a_front_takes_the_processor_twice(kept):
+    kept(dataclasses.replace(THIS, pace_s=0.001))
+    run = closed_loop(100, 2_500, rounds=20)
+    front = ServerReport.of({"settings": {"back_end": "127.0.0.1:9"}})
+    behind = dataclasses.replace(run, server=front)
+    low, lower = (
+        calibration.interval(2_500.0, each, cpu=False, unit="calls/s")[0] for each in (run, behind)
+    )
+
+    assert lower == pytest.approx(low / 2, rel=0.1)
 
 
 def test_what_a_call_takes_beyond_its_disk_may_differ_between_two_runs(kept):
