@@ -124,9 +124,9 @@ def interval(value: float, run: Run, *, cpu: bool, unit: str) -> tuple[float, fl
 
     Where delays decide, the models leave out what a call takes beyond them, and the processor that
     all calls share. A rate may be as low as mean value analysis says for this processor and delays
-    that are as much longer, at worst at the bottleneck; in a ratio, either rate may. The last of N
-    calls that were sent at once may have N - 1 others before it at the processor. A front with a
-    back end takes both twice.
+    that are as much longer, at worst at the bottleneck; in a ratio, either rate may. A time of many
+    disk times in a row may be longer at each. The last of N calls that were sent at once may have
+    N - 1 others before it at the processor. A front with a back end takes both twice.
     """
     calibrated, mix = known(), _mix(run)
     if calibrated is None:
@@ -134,6 +134,7 @@ def interval(value: float, run: Run, *, cpu: bool, unit: str) -> tuple[float, fl
     else:
         half = calibrated.half_width(cpu=cpu, mix=mix)
         processor = calibrated.half_width(cpu=True)
+    disk_s = _disk_s(run)
     half *= math.sqrt(2) if unit == "times" else 1
     low, high = value / (1 + half), value * (1 + half)
     beyond_s, pace_s = (calibrated.beyond_disk_s, calibrated.pace_s) if calibrated else USUAL_S
@@ -142,12 +143,14 @@ def interval(value: float, run: Run, *, cpu: bool, unit: str) -> tuple[float, fl
     beyond_s, pace_s, callers = hops * beyond_s, hops * pace_s * (1 + processor), _at_once(run)
 
     def at_least(per_s: float) -> float:
-        longer = 1 + max(0.0, beyond_s - pace_s) / (_disk_s(run) or callers / per_s)
+        longer = 1 + max(0.0, beyond_s - pace_s) / (disk_s or callers / per_s)
         delays = Station("delays", longer * callers / per_s, math.inf)
         return bounds.exact_closed_loop(callers, [delays, Station("processor", pace_s)]).value
 
     if unit in SECONDS:
-        high += (beyond_s + (callers - 1) * pace_s) / SECONDS[unit]
+        value_s = value * SECONDS[unit]
+        longer_s = beyond_s * max(1.0, value_s / disk_s) if disk_s else beyond_s
+        high += (longer_s + (callers - 1) * pace_s) / SECONDS[unit]
     elif unit in questions.RATES and not cpu:
         low = min(low, at_least(value) / (1 + half))
     elif unit == "times" and not cpu and (per_s := run.answered_per_s) > 0:

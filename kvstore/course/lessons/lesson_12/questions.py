@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+from kvstore.course import calibration
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, number_question
 from kvstore.measure import Run, during
 from kvstore.model import Prediction, scaling
@@ -15,6 +17,8 @@ HOTTEST: Final = 0.4
 """Share of the calls that go to the hot key of round 2, q."""
 ARRIVING_PER_S: Final = 159.0
 """Calls that arrive in the open loop, λ."""
+NINETY: Final = 1.645
+"""90 % of a normal distribution lie within so many standard deviations."""
 
 
 def closed_loop(servers: int, hottest: float, in_flight: int) -> Prediction:
@@ -24,6 +28,15 @@ def closed_loop(servers: int, hottest: float, in_flight: int) -> Prediction:
     if callers < busiest:
         return Prediction(callers, "calls/s", "N/S: too few callers", "callers")
     return Prediction(busiest, "calls/s", "1/(w·S): the server of the hot key", "busiest server")
+
+
+def hot_key(run: Run) -> Prediction:
+    """Return that rate for round 2, with the spread of so many drawn keys in half of the run."""
+    model = closed_loop(SERVERS, HOTTEST, run.in_flight)
+    share = scaling.busiest_share(SERVERS, HOTTEST)
+    half = NINETY * math.sqrt((1 - share) / share / max(1, run.issued / 2))
+    low, high = calibration.interval(model.value, run, cpu=False, unit=model.unit)
+    return replace(model, interval=(low / (1 + half), high * (1 + half)))
 
 
 def answered_share(servers: int, hottest: float, arriving_per_s: float) -> float:
@@ -39,7 +52,7 @@ def answered_percent(calls: int) -> Prediction:
     """Return that share for the open loop of round 2, with the spread of so many drawn keys."""
     value = 100 * answered_share(SERVERS, HOTTEST, ARRIVING_PER_S)
     share = scaling.busiest_share(SERVERS, HOTTEST)
-    half = 100 * 1.645 * math.sqrt(share * (1 - share) / calls)
+    half = 100 * NINETY * math.sqrt(share * (1 - share) / calls)
     return Prediction(value, "%", "1 - w + 1/(λ·S)", interval=(value - half, value + half))
 
 
@@ -68,7 +81,7 @@ PREDICTIONS = (
         "12.hot_key",
         "4 servers with a shard each. One key gets 40 % of the calls: how many calls/s?",
         measured=settled,
-        model=lambda run: closed_loop(SERVERS, HOTTEST, run.in_flight),
+        model=hot_key,
         main=True,
     ),
     PredictionQuestion(
