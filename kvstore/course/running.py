@@ -110,12 +110,12 @@ def run(
     error or the servicer does not start.
     """
     drawn = random.SystemRandom().randint(1, MOST_SEED) if seed is None else seed
-    own = _copies(sends) if isinstance(sends, list | tuple) else ()
+    messages = _copies(sends) if isinstance(sends, list | tuple) else ()
     if isinstance(sends, Workload):
         traffic = sends
     else:
-        traffic = _PACE if own else _traffic(sends, drawn, keys)
-    if back_end is not None and not own:
+        traffic = _PACE if messages else _traffic(sends, drawn, keys)
+    if back_end is not None and not messages:
         raise ValueError(f"sends must be a list of messages for a front, got {sends!r:.60}")
     client = my_code.current(client)
     lasts: dict[str, Any] = {} if seconds is None else {"duration_s": mode.scaled(seconds)}
@@ -135,15 +135,15 @@ def run(
         _served(server, **front) as target,
         _processes(processes) as fleet,
     ):
-        if own:
-            _create_keys(target if back is None else back, own)
+        if messages:
+            _create_keys(target if back is None else back, messages)
         if fleet is not None:
             options["fleet"] = fleet
         hedges = takes_stubs(client)
         if hedges:
             options["choose"] = chosen_by_stub
-        made = live.run(
-            strategy_of(client, own, due_times, len(target_of(target).shards)),
+        measured = live.run(
+            strategy_of(client, messages, due_times, len(target_of(target).shards)),
             target,
             traffic,
             closes=settles,
@@ -152,7 +152,9 @@ def run(
             due_times=None if due_times is None or fleet is not None else iter(due_times),
             **{**lasts, **options},
         )
-    return replace(made, settings={**made.settings, "hedged": True}) if hedges else made
+    if not hedges:
+        return measured
+    return replace(measured, settings={**measured.settings, "hedged": True})
 
 
 def _open_loop(
@@ -360,12 +362,14 @@ def strategy_of(
         with explained(client):
             await client(*arguments(stub, operations, in_flight))
 
-    made: Any = call_async if inspect.iscoroutinefunction(client) else call
+    strategy: Any = call_async if inspect.iscoroutinefunction(client) else call
     whose = "" if my_code.is_the_courses(client) else YOUR
-    made.__name__ = f"{whose}{getattr(client, '__name__', 'client')}"
+    strategy.__name__ = f"{whose}{getattr(client, '__name__', 'client')}"
     # each task of a client begins an iteration of its own, so tasks can join one by one
-    made.supports = Supports(limit=limited, joins=limited and inspect.iscoroutinefunction(client))
-    return made  # type: ignore[no-any-return]
+    strategy.supports = Supports(
+        limit=limited, joins=limited and inspect.iscoroutinefunction(client)
+    )
+    return strategy  # type: ignore[no-any-return]
 
 
 @contextmanager

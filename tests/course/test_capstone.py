@@ -11,7 +11,6 @@ import psutil
 import pytest
 
 from kvstore.course import NOT_ATTEMPTED
-from kvstore.course.exercises.client_trials import method_of
 from kvstore.course.lessons.lesson_15 import capstone
 from kvstore.course.lessons.lesson_15 import questions as facts
 from kvstore.course.lessons.lesson_15.judge import Refused
@@ -21,6 +20,8 @@ from kvstore.course.my_code import course_version
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from tools import capstone_trial
+
+method_of = course_version("clients.method_of")
 
 WORDS = ("practice", "lock", "pool", "disk", "width", "first", "seed")
 """Words that would say something about a case on a command line."""

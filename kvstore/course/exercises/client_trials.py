@@ -36,17 +36,6 @@ POLLING_S: Final = 0.0005
 """A thread that waits takes no CPU time; one that polls takes more than this in `GRACE_S`."""
 
 
-def method_of(stub: Any, request: Any) -> Any:
-    """Return the stub's method that takes this request."""
-    methods = {
-        pb.CreateRequest: stub.Create,
-        pb.RetrieveRequest: stub.Retrieve,
-        pb.UpdateRequest: stub.Update,
-        pb.DeleteRequest: stub.Delete,
-    }
-    return methods[type(request)]
-
-
 class Requests(Iterator[Any]):
     """Hands out requests one at a time and counts them; `ready` may block before each."""
 

@@ -30,18 +30,18 @@ def latency_by_answer(run: Run, predicted: Prediction) -> Axes:
     )
 
 
-def memory_by_in_flight(run: Run, seen: Probe) -> Axes:
+def memory_by_in_flight(run: Run, probe: Probe) -> Axes:
     """Draw the memory of client and server over the calls in flight, while the run was sending."""
     samples = sending(run)
     ends = np.array([0.0, samples["in_flight"].max()])
     ax = plot_measured_over_predicted(
-        {side: (samples["in_flight"], samples[f"{side}_rss_bytes"] / MB) for side in seen.lines},
+        {side: (samples["in_flight"], samples[f"{side}_rss_bytes"] / MB) for side in probe.lines},
         {
             f"{side}, {line.bytes_per_call / 1e3:,.0f} kB per call": (
                 ends,
                 (line.base_bytes + line.bytes_per_call * ends) / MB,
             )
-            for side, line in seen.lines.items()
+            for side, line in probe.lines.items()
         },
         xlabel="in flight (calls)",
         ylabel="resident memory (MB)",

@@ -19,7 +19,6 @@ from kvstore.course.lessons.lesson_04.lost_update import (
     watched,
 )
 from kvstore.server import serving
-from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
 
 # 04.add_one -------------------------------------------------------------------------------------
 
@@ -42,19 +41,19 @@ def _judge_add_one(answer: Any) -> Verdict:
         for number, order in enumerate(_drawn_orders()):
             counter = b"judge %d" % number
             try:
-                seen = history(server, answer, order, counter, START, {"Z": (ten, OTHERS_ADD)})
+                result = history(server, answer, order, counter, START, {"Z": (ten, OTHERS_ADD)})
             except NeverDone:
                 return not_yet(
                     f"in the order {order} it tries again and again: after a refusal, look for a "
                     "*newer* version than the one that you have."
                 )
-            if seen.lost:
-                return not_yet(_why_lost(seen))
-            for name, created in seen.created.items():
-                if seen.returned[name] != created:
+            if result.lost:
+                return not_yet(_why_lost(result))
+            for name, created in result.created.items():
+                if result.returned[name] != created:
                     return not_yet(
                         f"in the order {order}, a client created version {created} and returned "
-                        f"{seen.returned[name]!r}: return the version that it created."
+                        f"{result.returned[name]!r}: return the version that it created."
                     )
     if problem := _errors_that_stay(answer) or _many_newer(answer):
         return not_yet(problem)
@@ -137,34 +136,21 @@ def _many_newer(answer: Any) -> str:
     return ""
 
 
-def _why_lost(seen: History) -> str:
+def _why_lost(result: History) -> str:
     said = (
-        f"in the order {seen.order}, the clients added {seen.counted} to {START}, and the counter "
-        f"shows {seen.stored}:"
+        f"in the order {result.order}, the clients added {result.counted} to {START}, and the"
+        f" counter shows {result.stored}:"
     )
-    own = seen.calls[seen.calls["client"] != "Z"] if len(seen.calls) else seen.calls
-    if not len(own):
+    calls = result.calls[result.calls["client"] != "Z"] if len(result.calls) else result.calls
+    if not len(calls):
         return f"{said} your clients made no call."
-    if "Retrieve" not in set(own.groupby("client").head(1)["call"]):
+    if "Retrieve" not in set(calls.groupby("client").head(1)["call"]):
         return f"{said} the value of a new version is the latest value plus one: read that first."
-    if "Update" in set(own["call"]):
+    if "Update" in set(calls["call"]):
         return f"{said} Update overwrites whatever is there. Which call refuses to?"
-    if "ALREADY_EXISTS" in set(own.groupby("client").tail(1)["status"]):
+    if "ALREADY_EXISTS" in set(calls.groupby("client").tail(1)["status"]):
         return f"{said} a client was refused, and gave up. Its add is missing: try again."
     return f"{said} a client was refused, and wrote a number from its first read: read again first."
-
-
-def _read(stub: Any, counter: bytes, version: int) -> int:
-    return int(stub.Retrieve(RetrieveRequest(key=key_of(counter, version))).value)
-
-
-def _create(stub: Any, counter: bytes, version: int, number: int) -> bool:
-    request = CreateRequest(key=key_of(counter, version), value=b"%d" % number)
-    try:
-        stub.Create(request)
-    except grpc.RpcError:
-        return False
-    return True
 
 
 ADD_ONE = Exercise(
