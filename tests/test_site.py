@@ -275,6 +275,10 @@ def test_an_old_copy_is_not_taken_for_a_page(tmp_path, monkeypatch):
 
     nbformat.write(notebook, path)
     assert pages.executed(LESSONS[0], tmp_path).metadata["course"]["machine"] == "m"
+    notebook.metadata["course"]["mode"] = "class"  # longer runs do as well
+    nbformat.write(notebook, path)
+    assert pages.executed(LESSONS[0], tmp_path).metadata["course"]["mode"] == "class"
+    notebook.metadata["course"]["mode"] = "fast"
     for change in (
         lambda: monkeypatch.setenv("COURSE_MODE", "class"),
         lambda: monkeypatch.setattr(run_notebooks, "code_version", lambda: "another"),
@@ -303,6 +307,8 @@ def test_a_build_says_what_it_will_execute_and_executes_only_that(tmp_path, monk
         notebook.metadata["course"] = {**made, "code": run_notebooks.code_version()}
         return run_notebooks.Executed(lesson.stem, notebook, 1.0)
 
+    monkeypatch.setenv("COURSE_MODE", "class")  # restored afterwards, whatever main sets
+    monkeypatch.delenv("COURSE_MODE")
     monkeypatch.setattr(run_notebooks, "execute", execute)
     monkeypatch.setattr(pages.executed, "__defaults__", (tmp_path,))
     monkeypatch.setattr(pages.current, "__defaults__", (tmp_path,))
@@ -315,6 +321,7 @@ def test_a_build_says_what_it_will_execute_and_executes_only_that(tmp_path, monk
     assert build.main(build_it) == 0
     assert "2 of 3 lessons to execute" in capsys.readouterr().out
     assert done == [lessons[0].stem, lessons[1].stem, lessons[1].stem, lessons[2].stem]
+    assert mode.name() == "short"
     assert build.main(build_it) == 0
     assert "to execute" not in capsys.readouterr().out
 

@@ -7,6 +7,7 @@ assignments: see tools/marks.py.
 """
 
 import argparse
+import os
 import re
 import shutil
 import sys
@@ -19,6 +20,7 @@ from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 from traitlets.config import Config
 
+from kvstore.course import mode
 from tools import asking, edition, marks, pages, run_notebooks, website
 
 OUT: Final = run_notebooks.ROOT / "build"
@@ -134,6 +136,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         lessons = run_notebooks.chosen(options.names)
         if options.kind in ("site", "html", "slides", "teacher"):
+            os.environ.setdefault(mode.VARIABLE, "short")  # all lessons: minutes, not half an hour
             pages.announce(lessons)
         return _write(options, options.out or OUT / place, lessons)
     except KeyboardInterrupt:

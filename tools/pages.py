@@ -49,15 +49,19 @@ def executed(lesson: Path, copies: Path = run_notebooks.COPIES) -> NotebookNode:
 
 
 def current(lesson: Path, copies: Path = run_notebooks.COPIES) -> NotebookNode | None:
-    """Return the copy of a lesson that its present cells, package and mode made; None without."""
+    """Return the copy of a lesson that its present cells and package made; None without.
+
+    The runs of the copy are those of the current mode, or longer.
+    """
     copy = _place(lesson, copies) / lesson.name
     if not copy.is_file():
         return None
     notebook: NotebookNode = nbformat.read(copy, as_version=4)
     facts = notebook.metadata.get("course", {})
     same = _sources(notebook) == _sources(nbformat.read(lesson, as_version=4))
-    of_now = (facts.get("code"), facts.get("mode")) == (run_notebooks.code_version(), mode.name())
-    return notebook if same and of_now and _whole(notebook) else None
+    same = same and facts.get("code") == run_notebooks.code_version()
+    long_enough = facts.get("mode") in mode.or_longer()
+    return notebook if same and long_enough and _whole(notebook) else None
 
 
 def announce(lessons: Sequence[Path]) -> None:

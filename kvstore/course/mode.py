@@ -1,14 +1,15 @@
 """The mode of the course, which sets the durations and counts of its runs.
 
-The environment variable COURSE_MODE is `fast` (tests), `class` (the default) or `full` (the
-published durations). The notebooks are the same in every mode.
+The environment variable COURSE_MODE is `fast` (tests), `short` (built pages), `class` (the default)
+or `full` (the published durations). The notebooks are the same in every mode.
 """
 
 import os
 from typing import Final, TypeVar
 
 VARIABLE: Final = "COURSE_MODE"
-MODES: Final = ("fast", "class", "full")
+MODES: Final = ("fast", "short", "class", "full")
+"""From the shortest runs to the longest."""
 
 T = TypeVar("T")
 
@@ -29,12 +30,17 @@ def fast() -> bool:
     return name() == "fast"
 
 
+def or_longer() -> tuple[str, ...]:
+    """Return the modes whose runs last as long as those of the current one, or longer."""
+    return MODES[MODES.index(name()) :]
+
+
 def choose(*, fast: T, normal: T, full: T) -> T:
     """Return the value for the current mode."""
     return {"fast": fast, "full": full}.get(name(), normal)
 
 
-SCALES: Final = {"fast": 0.05, "full": 3.0}
+SCALES: Final = {"fast": 0.05, "short": 0.25, "full": 3.0}
 """How much shorter or longer runs are than in `class`."""
 SHORTEST_S: Final = 0.4
 
