@@ -20,12 +20,12 @@ import psutil
 
 DURATION: Final = "about a quarter of an hour on two cores with nothing else to do"
 LONG: Final = "more than an hour"
-MOST_PROCESSES: Final = 5
+MOST_PROCESSES: Final = 7
 """More than cores, because most tests wait most of the time; each takes a third of a GiB."""
 MOST_REPEATED: Final = 60
 """More failures than this do not come from a busy machine."""
 SIDE_BY_SIDE: Final = [
-    *("-n", str(min(MOST_PROCESSES, 3 * (os.cpu_count() or 1)))),
+    *("-n", str(min(MOST_PROCESSES, 4 * (os.cpu_count() or 1)))),
     *("--dist=loadgroup", "--no-loadscope-reorder"),
     "--max-worker-restart=0",  # else a new process gets the test that ended the last one
 ]

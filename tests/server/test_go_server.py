@@ -14,6 +14,7 @@ SMALL = workload.crud(value_bytes_mean=100)
 QUICK = {"read_delay_s": 0.001, "write_delay_s": 0.002, "locking": "per_key"}
 
 needs_go = pytest.mark.skipif(not go_is_installed(), reason="no go on this machine")
+long = pytest.mark.long  # where the server was never built, a build takes a minute of both cores
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def server():
 
 
 @needs_go
-@pytest.mark.slow
+@long
 @pytest.mark.timeout(700)  # the first build downloads grpc-go
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_gets_answers_that_the_server_counts_too(strategy, server):
@@ -43,7 +44,7 @@ def test_every_strategy_gets_answers_that_the_server_counts_too(strategy, server
 
 
 @needs_go
-@pytest.mark.slow
+@long
 @pytest.mark.timeout(700)
 def test_a_batch_is_answered_operation_by_operation(server, keys):
     key, unknown = next(keys), next(keys)  # the runs of the test above draw keys of one byte, too
