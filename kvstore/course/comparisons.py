@@ -14,7 +14,7 @@ import numpy as np
 
 from kvstore import numbers
 from kvstore.course import calibration, curves, progress, questions, rendering
-from kvstore.course.rendering import HasThroughput, HasValue
+from kvstore.course.rendering import HasValue
 from kvstore.measure import Run, machine_limit, throughput_interval
 
 # Claims: sentences that a run confirms or contradicts.
@@ -484,15 +484,9 @@ def compare(question_id: str, *runs: Any) -> Comparison | CurveComparison:
     measured = _answer(known, known.measured, runs)
     number = _number(measured)  # an error here leaves the question open
     run = _predicted_run(runs)
-    source = measured if isinstance(measured, HasThroughput) else run
-    per_call = questions.operations_in_a_call(source)
-    factor = 1.0
-    if isinstance(measured, HasThroughput):
-        given, what = questions.OPERATIONS, "a run given as it is, its throughput,"
-        factor = questions.factor(given, known.unit, what, per_call)
-    elif isinstance(measured, HasValue):
-        factor = questions.factor(measured.unit, known.unit, "the measured number", per_call)
-    number *= factor
+    per_call = questions.operations_in_a_call(run)
+    if isinstance(measured, HasValue):
+        number *= questions.factor(measured.unit, known.unit, "the measured number", per_call)
     question, _, late, intervals = progress.settle(
         question_id,
         number,
@@ -521,7 +515,7 @@ def compare(question_id: str, *runs: Any) -> Comparison | CurveComparison:
         reason=reason,
         main=known.main,
         binds=known.binds,
-        interval=_interval(measured, factor) or _interval_of(run, number, known.unit, per_call),
+        interval=_interval(run, number, known.unit, per_call),
         mistake=_mistake(known, question.value, (model, number)),
         far_off=known.far_off,
         sure_of=_sure_of(question, intervals),
@@ -598,23 +592,17 @@ def _predicted_run(runs: tuple[Any, ...]) -> object:
     return next((each for each in map(_with_beginning, reversed(runs)) if each is not None), None)
 
 
-def _interval(measured: object, factor: float) -> tuple[float, float] | None:
-    """Return the confidence interval of a run's throughput, where the run is long enough."""
-    if not isinstance(measured, Run):
-        return None
-    low, high = (factor * each for each in throughput_interval(measured))
-    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+def _interval(run: object, number: float, unit: str, per_call: float) -> tuple[float, float] | None:
+    """Return the confidence interval of a run's throughput where the measured number is this one.
 
-
-def _interval_of(
-    run: object, number: float, unit: str, per_call: float
-) -> tuple[float, float] | None:
-    """Return the interval of a run's throughput where the measured number is this throughput."""
+    None where the run is too short for it.
+    """
     if not isinstance(run, Run) or unit not in questions.RATES:
         return None
     factor = 1 / per_call if unit == questions.CALLS else 1.0
+    low, high = (factor * each for each in throughput_interval(run))
     same = math.isclose(number, factor * run.throughput_per_s, rel_tol=0.01)
-    return _interval(run, factor) if same else None
+    return (low, high) if same and math.isfinite(low) and math.isfinite(high) else None
 
 
 def _with_beginning(given: object) -> object:
@@ -639,15 +627,14 @@ def band(error: float) -> str:
 
 
 def _number(measured: Any) -> float:
-    value = measured.throughput_per_s if isinstance(measured, HasThroughput) else measured
-    value = value.value if isinstance(value, HasValue) else value
+    value = measured.value if isinstance(measured, HasValue) else measured
     try:
         if not isinstance(value, str):  # such as "3": a text is never what was measured
             return float(value)
     except (TypeError, ValueError):
         pass
     raise TypeError(
-        f"a question is answered by a number or a run, got {type(measured).__name__}: "
+        f"a question is answered by a number, got {type(measured).__name__}: "
         "pass the runs of the lesson"
     )
 

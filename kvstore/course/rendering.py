@@ -57,16 +57,6 @@ class HasValue(Protocol):
         ...
 
 
-@runtime_checkable
-class HasThroughput(Protocol):
-    """What a run must tell to be compared as it is."""
-
-    @property
-    def throughput_per_s(self) -> float:
-        """Operations answered OK in each second."""
-        ...
-
-
 def escaped(text: object) -> str:
     """Return the text with every character escaped that HTML reads as markup."""
     return html.escape(str(text))
