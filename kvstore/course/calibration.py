@@ -17,8 +17,6 @@ from kvstore.course import mode, progress, questions, rendering
 from kvstore.measure import Run, cores
 from kvstore.model import Station, bounds
 
-SURE: Final = 0.9
-"""The share of runs that a model's interval is meant to hold."""
 DISK_S: Final = 0.010
 RUNS: Final = 5
 RUN_S: Final = 1.5
@@ -119,7 +117,7 @@ def known() -> Calibration | None:
 
 
 def interval(value: float, run: Run, *, cpu: bool, unit: str) -> tuple[float, float]:
-    """Return the interval of a model's value, in its unit, that `SURE` of the runs should hit.
+    """Return the interval of a model's value, in its unit, that 90 % of the runs should hit.
 
     Where delays decide, the models leave out what a call takes beyond them, and the processor that
     all calls share. A rate may be as low as mean value analysis says for this processor and delays

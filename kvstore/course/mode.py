@@ -54,11 +54,3 @@ def scaled(seconds: float) -> float:
         raise ValueError(f"seconds must be more than 0, got {seconds!r}")
     scaled_s = seconds * SCALES.get(name(), 1.0)
     return max(scaled_s, min(SHORTEST_S, seconds))
-
-
-def seconds(*, fast: float, normal: float, full: float) -> float:
-    """Return the duration of a run in the current mode, in seconds; each must be more than 0."""
-    for argument, value in (("fast", fast), ("normal", normal), ("full", full)):
-        if not value > 0:
-            raise ValueError(f"{argument} must be more than 0 seconds, got {value}")
-    return choose(fast=fast, normal=normal, full=full)

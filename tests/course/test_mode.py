@@ -15,8 +15,3 @@ def test_the_variable_chooses_one_of_the_values(monkeypatch):
 
     with pytest.raises(ValueError, match="fast, short, class, full, got 'quick'"):
         mode.choose(fast=1, normal=2, full=3)
-
-
-def test_a_run_lasts_more_than_no_time_in_every_mode():
-    with pytest.raises(ValueError, match="fast must be more than 0 seconds, got 0"):
-        mode.seconds(fast=0, normal=1, full=60)

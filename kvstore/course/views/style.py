@@ -152,16 +152,6 @@ def look(place: int) -> tuple[str, str, str]:
     return LOOKS[place % len(LOOKS)]
 
 
-def rates(ax: Axes, shown: Iterable[float]) -> None:
-    """The x axis for these throughputs: logarithmic where they lie far apart, else from 0."""
-    positive = [value for value in shown if value > 0]
-    if positive and max(positive) > LOG_FROM * min(positive):
-        ax.set_xscale("log")
-        ax.margins(x=0.12)
-    else:
-        ax.set_xlim(0.0, 1.15 * max(positive, default=1.0))
-
-
 def decades(values: Sequence[float]) -> bool:
     """Return whether the values of an x axis are so far apart that a linear one would hide some."""
     return min(values, default=0.0) > 0 and max(values) > DECADES * min(values)

@@ -24,7 +24,7 @@ NO_DISK: Final[dict[str, Any]] = {"read_delay_s": 0.0, "write_delay_s": 0.0, "lo
 
 def first_climb() -> dict[str, Run]:
     """Run three clients of the later lessons for some seconds each, and draw what they reached."""
-    seconds = mode.seconds(fast=0.4, normal=5.0, full=10.0)
+    seconds = mode.choose(fast=0.4, normal=5.0, full=10.0)
     steps: dict[str, tuple[dict[str, Any], Any, Workload, dict[str, Any]]] = {
         "one call at a time": (
             {**DISK, "locking": "global"},
