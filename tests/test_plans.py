@@ -12,7 +12,6 @@ from kvstore.course import comparisons
 from tools import plans
 
 SOURCE = plans.SOURCE.read_text("utf-8")
-TEACHING = plans.ROOT / "docs" / "teaching"
 
 
 def changed(**parts):
@@ -61,27 +60,6 @@ def test_figures_of_a_run_take_the_place_of_earlier_ones(monkeypatch):
     assert "Outputs of 2026-11-28, mode class, on two cores." in page
     assert "1,320" not in page
     assert page.endswith("of a busy machine\n\n## Exam\n")
-
-
-def test_the_clock_of_a_lesson_ends_within_the_minutes_of_the_table():
-    """In the notes for teachers: the last step begins before the lesson is over."""
-    for name, of in tomllib.loads(SOURCE)["lessons"].items():
-        notes = (TEACHING / f"{name}.md").read_text("utf-8")
-        clocks = re.findall(r"^\| (?:(\d+):)?(\d+) \|", notes, flags=re.MULTILINE)
-        minutes = [60 * int(hours or 0) + int(rest) for hours, rest in clocks]
-        assert minutes == sorted(minutes), name
-        assert minutes[-1] < of["minutes"] + 1, name
-
-
-def test_the_commands_of_two_hours_name_its_lessons():
-    rows = tomllib.loads(SOURCE)["two_hours"]["rows"]
-    planned = {each["lesson"] for each in rows if "lesson" in each}
-    sheet = (TEACHING / "run_sheets.md").read_text("utf-8")
-    commands = re.findall(r"course\.py (?:build slides|class open)((?: --?\w+)?(?: \d\d)+)", sheet)
-
-    assert commands
-    for each in commands:
-        assert set(re.findall(r"\d\d", each)) == planned
 
 
 def test_a_lesson_states_the_minutes_of_the_table():

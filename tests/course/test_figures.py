@@ -55,14 +55,6 @@ IN_BATCHES = {1: closed_loop(2, 100.0, operations=1), 32: closed_loop(2, 1600.0,
 KILLED = Failover(1.0, 0.1, 100.0, 0.3, (0.35,), (0.1, 0.2, 0.3, 1.5), 0, {}, 1)
 
 
-def backlog():
-    """Lesson 02: the notebook adds the predicted line to a finished figure."""
-    ax = views.plot_in_flight_over_time(MANY)
-    ax.plot([0, 0.3, 0.6], [0, 20, 0], label="predicted: λ - X, then -X")
-    style.key_above(ax)
-    return ax
-
-
 ROWS = [
     (
         partial(
@@ -130,19 +122,6 @@ ROWS = [
         "lock: 2 bars, long 1, 20",
         "disk: 2 bars, long 39.3, 40",
         "42.3 ms; 62 ms",
-    ),
-    # 3,756 ms, and not 3.76e+03: it is read from the back row.
-    (
-        partial(
-            views.plot_time_by_station,
-            run_of([(0.0, 3.8, "update", "OK", StationTimes(0.0, 3.756, 0.042, 0.0))]),
-        ),
-        "lock: 1 bar, long 3,756",
-        "Notes: 3,756; 3,800 ms",
-    ),
-    (
-        partial(views.plot_time_by_station, {"front": staircase(20, stations=True, back_end=True)}),
-        "back end: 1 bar, long 40",
     ),
     (
         partial(
@@ -302,7 +281,6 @@ ROWS = [
         "in groups: a line from (1, 33.3) to (20, 333)",
     ),
     (partial(lesson_14.acknowledged_over_time, KILLED), "leader killed: an upright line at 0.35"),
-    (backlog, "predicted: λ - X"),
 ]
 
 
