@@ -36,8 +36,9 @@ def test_students_get_no_solution_no_notes_and_no_outputs(students, tmp_path):
     names = {path.relative_to(students) for path in lessons}
     assert names == {path.relative_to(ROOT) for path in run_notebooks.lessons_in()}
     assert not [path for path in lessons if '"output_type"' in path.read_text("utf-8")]
-    modules = (students / "kvstore" / "course").rglob("*.py")
-    answers = re.compile(r"reference=\w|\bright=True")
+    course = students / "kvstore" / "course"
+    modules = [*course.rglob("*.py"), *course.rglob("*.toml")]
+    answers = re.compile(r"reference=\w|\bright = ?true")
     assert not [path for path in modules if answers.search(path.read_text("utf-8"))]
     program = (
         "from kvstore.course import check, exercises, solution\n"

@@ -33,7 +33,8 @@ FOR_TEACHERS: Final = (
 )
 """What the edition for students lacks. Tests and this tool hold right answers."""
 SEALED: Final = tuple(
-    f"kvstore/course/lessons/lesson_*/{name}*.py" for name in ("exercises", "questions")
+    f"kvstore/course/lessons/lesson_*/{name}"
+    for name in ("exercises*.py", "questions*.py", "lesson.toml")
 )
 LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#\s]+)[^)]*\)")
 TRIED_BY: Final = "python3 course.py run --fast 00 03"
@@ -50,6 +51,7 @@ exec(compile(_zlib.decompress(_base64.b85decode(
     {packed!r}
 )), __name__, "exec"))
 '''
+_SEAL_OF_TABLES: Final = "packed = '{packed}'\n"
 
 
 def student(out: Path) -> Path:
@@ -57,7 +59,8 @@ def student(out: Path) -> Path:
     _copy(out, without=FOR_TEACHERS)
     for file in sorted(each for pattern in SEALED for each in out.glob(pattern)):
         packed = base64.b85encode(zlib.compress(file.read_bytes(), 9)).decode("ascii")
-        file.write_text(_SEAL.format(packed=packed), "utf-8")
+        seal = _SEAL if file.suffix == ".py" else _SEAL_OF_TABLES
+        file.write_text(seal.format(packed=packed), "utf-8")
     solutions = out / "kvstore" / "course" / "exercises" / "solutions.py"
     text = solutions.read_text("utf-8").replace("SHOWN: Final = True", "SHOWN: Final = False")
     solutions.write_text(text, "utf-8")

@@ -1,7 +1,7 @@
 """Write plans, camps and figures into the teachers' pages: `python -m tools.plans [--fix]`.
 
-The plans are those of `docs/plans.toml`, the camps those of `kvstore/course/lessons/camps.toml`. A
-page has a table between `<!-- plan: NAME -->` and `<!-- end -->`. Without `--fix`, the tables are
+The plans are those of `docs/plans.toml`, the camps those of `lesson.toml` of each lesson. A page
+has a table between `<!-- plan: NAME -->` and `<!-- end -->`. Without `--fix`, the tables are
 compared. A plan that does not fit its time, or takes a lesson before one that it needs, is refused.
 
 `python -m tools.plans --figures [03 ...]` measures: it executes each lesson whose copy in

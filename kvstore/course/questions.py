@@ -1,10 +1,10 @@
 """The two kinds of questions, and how one is found by its id.
 
-To add one to lesson NN, write it into `PREDICTIONS` or `QUIZ` of `lessons/lesson_NN/questions.py`:
-tuples of `PredictionQuestion` and of `QuizQuestion`. What the camps of its vote think is in
-`lessons/camps.toml`. The last lesson of a part has the quiz over
-the part as well, in `PART_QUIZ`. Such a module is imported when one of its
-questions is needed, and not before. A lesson without a module has no registered questions.
+To add one to lesson NN, write it into `lessons/lesson_NN/lesson.toml`: `[[prediction]]` or
+`[[quiz]]`; `[[part_quiz]]` has the quiz over a part, in its last lesson. How the runs and the model
+answer a prediction is in `ANSWERS` of `lesson_NN/questions.py`, by its id. Without an entry there,
+the notebook computes both numbers and passes them to `compare`.
+A file is read when one of its questions is needed, and not before.
 """
 
 import difflib
@@ -13,19 +13,17 @@ import importlib.util
 import itertools
 import math
 import re
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from kvstore import numbers
-from kvstore.course.lessons import parts
+from kvstore.course.lessons import parts, tables
 from kvstore.course.progress import lesson_of
 
 __all__ = [
+    "Answer",
     "Camp",
     "Curve",
     "NumberQuestion",
@@ -34,8 +32,6 @@ __all__ = [
     "QuizQuestion",
     "ask",
     "asked",
-    "computed",
-    "number_question",
     "predictions_of",
     "quiz_of",
     "registered",
@@ -114,30 +110,37 @@ class Camp(NamedTuple):
     """What the teacher asks this camp."""
 
 
-@functools.cache
-def _camps() -> Mapping[str, tuple[Camp, ...]]:
-    text = (Path(__file__).with_name("lessons") / "camps.toml").read_text("utf-8")
-    return {id: tuple(Camp(**each) for each in of) for id, of in tomllib.loads(text).items()}
+class Answer(NamedTuple):
+    """How the runs that the lesson passes to `compare`, and the model, answer a question.
+
+    Both are called with these runs, after the question was closed, and return a number in its
+    unit; a `Prediction` of the model is converted.
+    """
+
+    measured: Callable[..., Any]
+    model: Callable[..., Any] | None = None
+
+
+COMPUTED: Final = Answer(
+    lambda measured, *_: measured, lambda _measured, predicted=None, *_: predicted
+)
+"""The notebook computes both numbers and passes them to `compare`."""
 
 
 @dataclass(frozen=True)
 class PredictionQuestion:
     """A number that the learner commits to before a run, and how the run and the model answer it.
 
-    `measured` and `model` are called with the runs that the lesson passes to `compare`, after the
-    question was closed. Both answer in `unit`; a `Prediction` of the model, and a run in place of
-    a number (it stands for its throughput), are converted. `text` is shown by `predict`.
-    `main` and `binds` are those of `compare`.
-
-    `camps` are those of `lessons/camps.toml`. `far_off` takes the place of the scale's last words.
+    `measured` and `model` are those of an `Answer`. `text` is shown by `predict`. `main` and
+    `binds` are those of `compare`. `far_off` takes the place of the scale's last words.
     ValueError for a camp that cannot be predicted, or that thinks nothing.
     """
 
     id: str
     text: str = ""
     unit: str = field(default=CALLS, kw_only=True)
-    measured: Callable[..., Any] = field(kw_only=True)
-    model: Callable[..., Any] | None = field(default=None, kw_only=True)
+    measured: Callable[..., Any] = field(default=COMPUTED.measured, kw_only=True)
+    model: Callable[..., Any] | None = field(default=COMPUTED.model, kw_only=True)
     main: bool = field(default=False, kw_only=True)
     binds: Literal["cpu"] | None = field(default=None, kw_only=True)
     camps: tuple[Camp, ...] = field(default=(), kw_only=True)
@@ -155,7 +158,6 @@ class PredictionQuestion:
 
     def __post_init__(self) -> None:
         _check_id(self.id)
-        object.__setattr__(self, "camps", self.camps or _camps().get(self.id, ()))
         for camp, thinks, lacks, _ in self.camps:
             if not (lacks or thinks) or (not camp > 0 if not isinstance(camp, str) else lacks):
                 raise ValueError(f"{self.id}: a camp is a number above 0 and what it thinks")
@@ -174,22 +176,10 @@ class Curve(PredictionQuestion):
 
     over: str = field(kw_only=True)
     """The x axis, with its unit."""
-    xs: tuple[float, ...] = field(kw_only=True)
+    xs: Sequence[float] = field(kw_only=True)
     most: float = field(kw_only=True)
     least: float = field(default=0.0, kw_only=True)
     log: bool = field(default=False, kw_only=True)
-
-
-def computed(id: str, text: str, unit: str, **more: Any) -> PredictionQuestion:
-    """Return a question whose notebook computes both numbers and passes them to `compare`."""
-    return PredictionQuestion(
-        id,
-        text,
-        unit=unit,
-        measured=lambda measured, *_: measured,
-        model=lambda _measured, predicted=None, *_: predicted,
-        **more,
-    )
 
 
 @dataclass(frozen=True)
@@ -254,26 +244,33 @@ def number_question(
     id: str,
     text: str,
     unit: str,
-    right: tuple[Callable[..., float], str],
-    *mistakes: tuple[Callable[..., float], str],
+    draws: Mapping[str, Sequence[float]],
+    option: Sequence[Mapping[str, Any]],
     other: str = "Write down the law first, and then its numbers.",
-    **draws: tuple[float, ...],
 ) -> NumberQuestion:
     """Return a quiz question that is answered by a number of `unit`, drawn for each learner.
 
     `draws` has the values of each parameter; where nobody types, the first of each counts. `text`
-    and the explanations have parameters in braces, such as "{n} calls in flight". `right` and each
-    of the `mistakes` are a function of the parameters and its explanation.
+    and the explanations have parameters in braces, such as "{n} calls in flight". The `value` of an
+    option is a formula of the parameters, in Python, such as "x * r / 1e3"; one option is `right`.
     ValueError for a mistake that is as good as right for some parameters.
     """
+
+    def value(of: Mapping[str, Any], parameters: Mapping[str, float]) -> float:
+        return float(eval(of["value"], {"__builtins__": {}}, dict(parameters)))
+
     first = {name: values[0] for name, values in draws.items()}
-    answers = sorted((right, *mistakes), key=lambda each: each[0](**first))
+    answers = sorted(option, key=lambda each: value(each, first))
 
     def ask_with(parameters: Mapping[str, float]) -> NumberQuestion:
-        values = tuple(value(**parameters) for value, _ in answers)
+        values = tuple(value(each, parameters) for each in answers)
         options = (
-            Option(f"{numbers.number(value)} {unit}", each is right, each[1].format(**parameters))
-            for value, each in zip(values, answers, strict=True)
+            Option(
+                f"{numbers.number(number)} {unit}",
+                each.get("right", False),
+                each["why"].format(**parameters),
+            )
+            for number, each in zip(values, answers, strict=True)
         )
         asked = text.format(**parameters)
         return NumberQuestion(
@@ -286,8 +283,9 @@ def number_question(
 
     for drawn in itertools.product(*draws.values()):
         parameters = dict(zip(draws, drawn, strict=True))
-        goal = right[0](**parameters)
-        if any(abs(at(**parameters) - goal) <= 2 * SAME * abs(goal) for at, _ in mistakes):
+        right = [value(each, parameters) for each in answers if each.get("right")]
+        wrong = [value(each, parameters) for each in answers if not each.get("right")]
+        if any(abs(at - goal) <= 2 * SAME * abs(goal) for goal in right for at in wrong):
             raise ValueError(f"{id}: a mistake is as good as right for {parameters}")
         ask_with(parameters)  # two mistakes that are one option are refused
     return ask_with(first)
@@ -309,18 +307,24 @@ _written: dict[str, PredictionQuestion] = {}
 """The questions that a notebook asks itself."""
 
 
-def ask(id: str, text: str, unit: str = CALLS, **more: Any) -> PredictionQuestion:
+def ask(
+    id: str,
+    text: str,
+    unit: str = CALLS,
+    *,
+    measured: Callable[..., Any] | None = None,
+    model: Callable[..., Any] | None = None,
+) -> PredictionQuestion:
     """Ask a question that stands in a notebook alone: `predict(id)` and `compare(id, ...)` know it.
 
-    `measured` and `model` are functions of the runs that `compare` gets, as in a
-    PredictionQuestion. Without them, `compare` takes the measured number and, where there is one,
-    the model's.
+    `measured` and `model` are functions of the runs that `compare` gets, as in an `Answer`. Without
+    them, `compare` takes the measured number and, where there is one, the model's.
     Raises ValueError for an id that is none, or that a lesson has.
     """
     if any(each.id == id for each in predictions_of(lesson_of(id))):
         raise ValueError(f"lesson {lesson_of(id)} has a question {id}: choose another name")
-    make = PredictionQuestion if "measured" in more else computed
-    _written[id] = make(id, text, unit=unit, **more)
+    answer = COMPUTED if measured is None else Answer(measured, model)
+    _written[id] = PredictionQuestion(id, text, unit=unit, **answer._asdict())
     return _written[id]
 
 
@@ -340,7 +344,7 @@ def asked(name: str) -> tuple[QuizQuestion, ...]:
         found, where = quiz_of(name), "look up its number in the map of lesson 00"
         name = f"lesson {name}"
     else:
-        quizzes = [_part_quiz_of(lessons[-1]) for lessons in parts().values()]
+        quizzes = [_quizzes_of(lessons[-1], "part_quiz") for lessons in parts().values()]
         found = dict(enumerate(quizzes, start=1)).get(int(name.removeprefix("part ")), ())
         where = f"parts 1 to {sum(map(bool, quizzes))} have one"
     if not found:
@@ -368,40 +372,42 @@ def _found(question_id: str, of: Callable[[str], tuple[T, ...]], what: str) -> T
     return known[question_id]
 
 
+@functools.cache
 def predictions_of(lesson: str) -> tuple[PredictionQuestion, ...]:
     """The prediction questions of a lesson, such as "03", in their order."""
-    return _checked(lesson, "PREDICTIONS", PredictionQuestion)
+    room = f"kvstore.course.lessons.lesson_{lesson}"
+    written = tables(lesson, "prediction")
+    module = f"{room}.questions"
+    has_answers = written and importlib.util.find_spec(module)
+    answers = dict(importlib.import_module(module).ANSWERS) if has_answers else {}
+    questions = []
+    for each in written:
+        camps = tuple(Camp(**camp) for camp in each.get("camp", ()))
+        facts = {name: value for name, value in each.items() if name != "camp"}
+        kind = Curve if "over" in facts else PredictionQuestion
+        answer = answers.pop(facts["id"], COMPUTED)
+        questions.append(kind(**facts, **answer._asdict(), camps=camps))
+    if answers:
+        raise ValueError(f"lesson.toml of lesson {lesson} does not ask {', '.join(answers)}")
+    return tuple(questions)
+
+
+@functools.cache
+def _quizzes_of(lesson: str, name: str) -> tuple[QuizQuestion, ...]:
+    return tuple(
+        number_question(**each)
+        if "draws" in each
+        else QuizQuestion(
+            each["id"], each["text"], tuple(Option(**option) for option in each["option"])
+        )
+        for each in tables(lesson, name)
+    )
 
 
 def quiz_of(lesson: str) -> tuple[QuizQuestion, ...]:
     """The quiz questions of a lesson, such as "03", in their order."""
-    return _checked(lesson, "QUIZ", QuizQuestion)
-
-
-def _part_quiz_of(lesson: str) -> tuple[QuizQuestion, ...]:
-    """The quiz over the part of which this lesson is the last; nothing for another lesson."""
-    return _checked(lesson, "PART_QUIZ", QuizQuestion)
+    return _quizzes_of(lesson, "quiz")
 
 
 def _all_quizzes_of(lesson: str) -> tuple[QuizQuestion, ...]:
-    return quiz_of(lesson) + _part_quiz_of(lesson)
-
-
-@functools.cache
-def _checked(lesson: str, name: str, kind: type[Any]) -> tuple[Any, ...]:
-    """The questions in one tuple of a lesson's module, each with an id of that lesson."""
-    found = getattr(_module(lesson), name, ())
-    ids = [getattr(each, "id", None) for each in found]
-    wrong = [each for each in ids if each is None or lesson_of(each) != lesson]
-    if wrong or len(set(ids)) < len(ids) or not all(isinstance(each, kind) for each in found):
-        raise ValueError(
-            f"{name} of lesson_{lesson}/questions.py must hold objects of {kind.__name__}, each "
-            f"with an id of its own that begins with {lesson}, got the ids {ids}"
-        )
-    return tuple(found)
-
-
-def _module(lesson: str) -> ModuleType | None:
-    room = f"kvstore.course.lessons.lesson_{lesson}"
-    exists = importlib.util.find_spec(room) and importlib.util.find_spec(f"{room}.questions")
-    return importlib.import_module(f"{room}.questions") if exists else None
+    return quiz_of(lesson) + _quizzes_of(lesson, "part_quiz")

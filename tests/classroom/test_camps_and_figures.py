@@ -6,7 +6,6 @@ import pytest
 
 from kvstore.classroom import figures
 from kvstore.classroom.codes import CodeError, new_identity, parsed
-from kvstore.course import questions
 
 
 def test_an_axis_has_factors_only_where_votes_differ_by_factors():
@@ -48,8 +47,3 @@ def test_a_code_may_be_typed_as_people_type():
     for wrong in ("", "K7QX-2M4P", f"{code}A", "????-????-????", None):
         with pytest.raises(CodeError, match="the board"):
             parsed(wrong)
-
-
-def test_the_camps_are_those_of_questions_that_the_course_asks():
-    for question_id in questions._camps():
-        assert questions.registered(question_id).camps

@@ -1,6 +1,7 @@
 """Every test keeps progress in a file of its own, and sees what is put on the page."""
 
 import importlib
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -41,18 +42,26 @@ def no_windows() -> Iterator[None]:
     plt.close("all")
 
 
+def write_lesson_97(folder: Path) -> None:
+    """Write the questions of tests/course/made_lesson.* as those of a lesson 97."""
+    room = folder / "lesson_97"
+    room.mkdir(exist_ok=True)
+    (room / "__init__.py").touch()
+    for made, name in (("made_lesson.py", "questions.py"), ("made_lesson.toml", "lesson.toml")):
+        shutil.copy(Path(__file__).with_name(made), room / name)
+
+
 @pytest.fixture
 def lesson_97(tmp_path, monkeypatch):
-    """The questions of tests/course/made_lesson.py, as those of a lesson 97; yields that module."""
-    source = Path(__file__).with_name("made_lesson.py").read_text("utf-8")
-    room = tmp_path / "lesson_97"
-    room.mkdir()
-    (room / "__init__.py").touch()
-    (room / "questions.py").write_text(source, "utf-8")
+    """A made-up lesson 97; yields the module of its questions."""
+    write_lesson_97(tmp_path)
     monkeypatch.setattr(lessons, "__path__", [*lessons.__path__, str(tmp_path)])
-    questions._checked.cache_clear()
+    read = (lessons.tables, questions.predictions_of, questions._quizzes_of)
+    for each in read:
+        each.cache_clear()
     yield importlib.import_module("kvstore.course.lessons.lesson_97.questions")
-    questions._checked.cache_clear()
+    for each in read:
+        each.cache_clear()
     for name in ("kvstore.course.lessons.lesson_97", "kvstore.course.lessons.lesson_97.questions"):
         del sys.modules[name]
 

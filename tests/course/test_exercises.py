@@ -103,13 +103,6 @@ def test_a_stub_is_not_attempted(name):
     assert judged(EVERY[name], stub).outcome == "not attempted"
 
 
-@each_exercise
-def test_there_is_help(name):
-    assert EVERY[name].title
-    assert EVERY[name].hints
-    assert all(EVERY[name].hints)
-
-
 def test_there_are_exercises_and_each_stands_under_its_id():
     assert "00.utilisation" in EVERY
     assert all(name == exercise.id for name, exercise in EVERY.items())

@@ -6,6 +6,7 @@ from stacks import reads_per_s
 
 from kvstore.course.lessons.lesson_12 import questions
 from kvstore.course.my_code import course_version
+from kvstore.course.questions import registered
 from kvstore.server import serving_sharded
 
 
@@ -25,12 +26,10 @@ def test_a_channel_is_pinned_to_one_server_until_its_policy_is_another():
 
 
 def test_models_by_hand():
-    question = {each.id: each for each in questions.PREDICTIONS}
-
-    assert 50 == pytest.approx(question["12.one_channel"].model(None).value)
+    assert 50 == pytest.approx(registered("12.one_channel").model(None).value)
     assert 90.9 == pytest.approx(questions.closed_loop(4, 0.4, 200).value, rel=1e-3)
     assert 50 == questions.closed_loop(4, 0.4, 1).value
     assert 76.4 == pytest.approx(questions.answered_percent(1_000).value, rel=1e-3)
     assert 1 == questions.answered_share(4, 0.4, 50)
-    assert 0.8 == question["12.moved"].model([], []).value
-    assert 0.5 == question["12.moved"].measured([0, 1, 0, 1], [0, 1, 2, 2])
+    assert 0.8 == registered("12.moved").model([], []).value
+    assert 0.5 == registered("12.moved").measured([0, 1, 0, 1], [0, 1, 2, 2])

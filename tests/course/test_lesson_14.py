@@ -8,7 +8,7 @@ from kvstore.course.lessons.lesson_14 import etcd_runs
 from kvstore.course.lessons.lesson_14 import questions as facts
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover
 from kvstore.course.my_code import course_version
-from kvstore.course.questions import predictions_of
+from kvstore.course.questions import registered
 from kvstore.server import EtcdNotInstalled
 from kvstore.server.etcd_nodes import found_etcd
 from kvstore.v1.etcd_pb2 import PutRequest, RangeRequest
@@ -35,7 +35,7 @@ def test_the_parts_of_the_log_come_from_one_and_two_in_flight():
 
 def test_a_gap_is_the_longest_time_without_an_answer_around_its_kill():
     assert (pytest.approx(1.79), pytest.approx(1.31)) == KILLED.gaps_s()
-    gap = next(each for each in predictions_of("14") if each.id == "14.gap")
+    gap = registered("14.gap")
     assert gap.model is not None
     assert pytest.approx(4 / 3 - 0.1) == gap.model(KILLED).value
     assert pytest.approx((1.79 + 1.31) / 2) == gap.measured(KILLED)

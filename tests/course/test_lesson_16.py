@@ -3,11 +3,11 @@
 import pandas as pd
 import pytest
 
-from kvstore.course.lessons.lesson_16 import questions as facts
+from kvstore.course.questions import predictions_of
 
 
 def test_the_questions_are_answered_by_a_run_and_a_search():
-    opened, rate = facts.PREDICTIONS
+    opened, rate = predictions_of("16")
     calls = pd.DataFrame({"latency_s": [0.001 * n for n in range(1, 102)]})
 
     assert opened.measured(calls, []) == pytest.approx(0.100)

@@ -51,9 +51,9 @@ def test_a_notebook_is_executed_as_a_learner_has_it_and_its_first_error_ends_it(
     folder, seen = tmp_path / "the lessons", []
     (folder / "lesson_98").mkdir(parents=True)
     (folder / "lesson_98" / "__init__.py").touch()
-    (folder / "lesson_98" / "questions.py").write_text(
-        "from kvstore.course.questions import computed\n"
-        "PREDICTIONS = (computed('98.first', '', 's'), computed('98.second', '', 's', main=True))"
+    (folder / "lesson_98" / "lesson.toml").write_text(
+        "[[prediction]]\nid='98.first'\nunit='s'\n"
+        "[[prediction]]\nid='98.second'\nunit='s'\nmain=true\n"
     )
     path = notebook_of(folder, TELLING, CLAIMS, "", "1 / 0", "print('never')")
     notebook = nbformat.read(path, as_version=4)

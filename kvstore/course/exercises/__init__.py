@@ -1,20 +1,21 @@
 """The exercises of the course, in modules named after their lessons, found by their ids.
 
-To add `NN.my_exercise`, write an `Exercise` at the top level of a module with `NN` in its name. No
-other file changes.
+To add `NN.my_exercise`, write an `Exercise` into a module `exercises*.py` in the room of lesson NN,
+and its title and hints into `lesson.toml` there.
 """
 
 import difflib
 import functools
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, final
 
 from kvstore.course import my_code, rendering
+from kvstore.course.lessons import tables
 
 __all__ = [
     "NOT_ATTEMPTED",
@@ -147,7 +148,7 @@ class AnswerFailed(BaseException):
 
 @dataclass(frozen=True)
 class Exercise:
-    """A task, its hints, and the judge of its answers.
+    """A task, its hints, and the judge of its answers. `lesson.toml` has all but the judge.
 
     The judge gets the learner's function or class. Errors of the function, a hang, and
     `NOT_ATTEMPTED` are handled before the judge. A function that returns None is wrong, unless
@@ -155,16 +156,22 @@ class Exercise:
     """
 
     id: str
-    title: str
-    hints: tuple[str, ...]
     judge: Callable[[Any], Verdict]
+    title: str
     kept: str
     """Where a right answer is kept in `my_code/`, such as "clients.bounded"."""
+    hints: Sequence[str]
     timeout_s: float = 20.0
     may_return_none: bool = False
     may_return_text: bool = False
     may_pause: bool = False
     """Whether a pause of an answer, such as before a second attempt, is no mistake."""
+
+    @classmethod
+    def of(cls, id: str, judge: Callable[[Any], Verdict]) -> "Exercise":
+        """Return the exercise that `lesson.toml` of its lesson describes."""
+        (facts,) = (each for each in tables(id[:2], "exercise") if each["id"] == id)
+        return cls(judge=judge, **facts)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d\d\.[a-z0-9_]+", self.id):

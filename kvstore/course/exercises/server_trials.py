@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import grpc
 
+from kvstore.course.exercises import Wrong
 from kvstore.course.exercises.puppet import PATIENCE_S
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
@@ -88,10 +89,6 @@ class WatchedDisk:
             return self._reading.total() + self._writing.total()
 
 
-class ServerFailed(Exception):
-    """The learner's server did something that it must not do; the text says what."""
-
-
 class ServerUnderTrial:
     """A running server of the learner's, its disk, and a stub that calls it."""
 
@@ -114,7 +111,7 @@ class ServerUnderTrial:
         return self.stub.Update.future(pb.UpdateRequest(key=key, value=value), DEADLINE_S)
 
     def outcome(self, call: Any) -> Any:
-        """Return the reply of a call, or its status. Raises `ServerFailed` for an error inside."""
+        """Return the reply of a call, or its status. Raises `Wrong` for an error inside."""
         error = call.exception()
         if error is None:
             return call.result()
@@ -122,14 +119,14 @@ class ServerUnderTrial:
         if "the disk failed once" in details:
             return grpc.StatusCode.UNKNOWN
         if "Exception calling application" in details:
-            raise ServerFailed(f"a method of your servicer stopped with an error: {details[31:]}")
+            raise Wrong(f"a method of your servicer stopped with an error: {details[31:]}")
         if "serialize" in details:
-            raise ServerFailed(
+            raise Wrong(
                 "a method of your servicer returned something else than its reply message: return"
                 " `RetrieveResponse(value=...)` from Retrieve, and `UpdateResponse()` from Update."
             )
         if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-            raise ServerFailed(
+            raise Wrong(
                 "the server does not know the method: add your servicer to the server with"
                 " `add_KeyValueServiceServicer_to_server`, and name its methods as the contract."
             )
@@ -153,7 +150,7 @@ def started(
 ) -> Iterator[ServerUnderTrial]:
     """Start the learner's server and connect to it; it ends with the block.
 
-    Raises `ServerFailed` when there is no server that answers.
+    Raises `Wrong` when there is no server that answers.
     """
     disk = WatchedDisk()
     server: Any = None
@@ -167,7 +164,7 @@ def started(
             ) as channel,
         ):
             if not answers(channel):
-                raise ServerFailed(
+                raise Wrong(
                     f"no server answers at {address}. Did you call `server.start()`, and is `port`"
                     " what `server.add_insecure_port` returned?"
                 )
@@ -187,12 +184,12 @@ def _joined_at_exit() -> Any:
 
 
 def server_and_address(returned: Any) -> tuple[Any, str]:
-    """Return the server of the learner's `serve`, and its address; raises `ServerFailed`."""
+    """Return the server of the learner's `serve`, and its address; raises `Wrong`."""
     try:
         server, port = returned
         return server, f"127.0.0.1:{int(port)}"
     except (TypeError, ValueError):
-        raise ServerFailed(
+        raise Wrong(
             f"`serve` must return two things, the server and its port, got {returned!r:.60}."
         ) from None
 

@@ -1,7 +1,12 @@
-"""The lessons, and where this learner stands."""
+"""The lessons, what is written in their files, and where this learner stands."""
 
+import base64
+import functools
+import tomllib
+import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +49,31 @@ def parts() -> dict[str, list[str]]:
         title = FIRST_OF_PART.get(number) or next(reversed(found))
         found.setdefault(title, []).append(number)
     return found
+
+
+@functools.cache
+def tables(lesson: str, kind: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the tables of one kind in `lesson.toml` of a lesson, in their order.
+
+    Each has an `id` that begins with the lesson. A lesson without the file has no tables.
+    ValueError, with the file, if it cannot be read.
+    """
+    for file in (Path(place, f"lesson_{lesson}", "lesson.toml") for place in __path__):
+        if not file.exists():
+            continue
+        try:
+            written = tomllib.loads(file.read_text("utf-8"))
+            if "packed" in written:  # in the edition for students, see tools/edition.py
+                text = zlib.decompress(base64.b85decode(written["packed"]))
+                written = tomllib.loads(text.decode("utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+        found = written.get(kind, [])
+        ids = [each.get("id", "") for each in found]
+        if len({*ids}) < len(ids) or not all(each.startswith(f"{lesson}.") for each in ids):
+            raise ValueError(f"{file}: each {kind} needs an id of its own, such as {lesson}.name")
+        return tuple(found)
+    return ()
 
 
 def progress_by_lesson() -> "pd.DataFrame":

@@ -89,18 +89,7 @@ def _look_at_first_client(trial: ClientTrial, items: Items) -> None:
     expect(found == expected, f"The server sent {expected!r:.80}, and you return {found!r:.80}.")
 
 
-FIRST_CLIENT = Exercise(
-    id="00.first_client",
-    kept="clients.first_client",
-    title="A first client",
-    hints=(
-        "`for key, value in items:` goes through the pairs. Two loops: one creates, one retrieves.",
-        "`stub.Create(CreateRequest(key=key, value=value))` sends one call and waits for the "
-        "reply.",
-        "`reply = stub.Retrieve(RetrieveRequest(key=key))`, then `values.append(reply.value)`.",
-    ),
-    judge=_judge_first_client,
-)
+FIRST_CLIENT = Exercise.of("00.first_client", _judge_first_client)
 
 
 mean_in_flight = my_code.course_version("laws.mean_in_flight")
@@ -171,16 +160,9 @@ def _busy_share(calls: pd.DataFrame, window_s: float) -> float:
     return busy_s / window_s
 
 
-MEAN_IN_FLIGHT = Exercise(
-    id="00.mean_in_flight",
-    kept="laws.mean_in_flight",
-    title="How many calls were in flight?",
-    hints=(
-        "Draw each call as a bar from `sent_s` to `done_s`. What does the length of a bar mean?",
-        "A call that is in flight during the whole window counts as 1. And during half of it?",
-        "Add up the lengths of all bars, failed calls too, and divide by `window_s`.",
-    ),
-    judge=Drawn(
+MEAN_IN_FLIGHT = Exercise.of(
+    "00.mean_in_flight",
+    Drawn(
         mean_in_flight,
         drawn_calls(),
         mistakes=(
@@ -215,16 +197,9 @@ def drawn_load() -> "SearchStrategy[tuple[float, float]]":
     return st.tuples(st.integers(0, 20_000).map(float), st.integers(0, 2_000).map(float))
 
 
-UTILISATION = Exercise(
-    id="00.utilisation",
-    kept="laws.utilisation",
-    title="How busy is one core?",
-    hints=(
-        "In one second, how many calls are made? How much processor time does one need?",
-        "Utilisation is throughput times demand, U = X·D, with both in seconds.",
-        "1 µs is 1e-6 s.",
-    ),
-    judge=Drawn(
+UTILISATION = Exercise.of(
+    "00.utilisation",
+    Drawn(
         utilisation,
         drawn_load(),
         mistakes=(

@@ -189,17 +189,4 @@ def _calls_after(trial: ClientTrial, expected: int, status: str) -> str:
     )
 
 
-READ_ALL = Exercise(
-    id="01.read_all",
-    title="A loop with a deadline",
-    hints=(
-        "`stub.Retrieve(RetrieveRequest(key=key), timeout=deadline_s)` waits for the reply, at "
-        "most `deadline_s` seconds.",
-        "A call without OK raises `grpc.RpcError`. `error.code()` says why: compare it with "
-        "`grpc.StatusCode.NOT_FOUND`.",
-        "`except grpc.RpcError as error:` then `if error.code() is not ...: raise`, and "
-        "`values.append(None)`.",
-    ),
-    judge=_judge_read_all,
-    kept="clients.read_all",
-)
+READ_ALL = Exercise.of("01.read_all", _judge_read_all)

@@ -54,17 +54,9 @@ def _no_inf_when_equal(
     return (ceiling_mb - base_mb) / (kb_per_call / 1000 * (sent_per_s - answered_per_s))
 
 
-UNTIL_FULL = Exercise(
-    id="02.seconds_until_full",
-    kept="laws.seconds_until_full",
-    title="When is memory full?",
-    hints=(
-        "How many more calls are in flight after each second?",
-        "The backlog grows by λ - X calls each second, and memory by that times the memory of a "
-        "call. How much room is there for it?",
-        "(ceiling - base) / (kB per call / 1000 · (λ - X)); `math.inf` when λ ≤ X.",
-    ),
-    judge=Drawn(
+UNTIL_FULL = Exercise.of(
+    "02.seconds_until_full",
+    Drawn(
         seconds_until_full,
         FULL_INPUTS,
         mistakes=(

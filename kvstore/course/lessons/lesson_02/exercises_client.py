@@ -123,18 +123,4 @@ def _why_not_codes(found: Any, codes: Sequence[grpc.StatusCode]) -> str:
     return ""
 
 
-SEND_ALL = Exercise(
-    id="02.send_all",
-    title="Send without waiting",
-    hints=(
-        "`call.add_done_callback(function)` calls `function(call)` when the call has ended, with "
-        "or without success. The function runs in another thread.",
-        "Let the callback put the code into a `queue.SimpleQueue()`. A queue is safe to use from "
-        "several threads.",
-        "`ended.get()` waits until there is an entry. Call it once for each call, after all "
-        "calls were sent: count them.",
-    ),
-    judge=_judge_send_all,
-    timeout_s=60.0,
-    kept="clients.send_all",
-)
+SEND_ALL = Exercise.of("02.send_all", _judge_send_all)

@@ -26,17 +26,9 @@ HOT_KEY_INPUTS = st.fixed_dictionaries(
         "write_delay_s": st.integers(1, 200).map(lambda n: n / 1000),
     }
 )
-HOT_KEY = Exercise(
-    id="03.hot_key",
-    title="The hottest key",
-    hints=(
-        "Each key's lock is a station of its own. Which one is busiest?",
-        "The demand D of a station is its service time averaged over all calls, including those "
-        "that never come there.",
-        "The share `max(key_shares.values()) * write_share` of all calls comes to the busiest "
-        "lock, and each holds it for `write_delay_s`. X ≤ 1/D_max.",
-    ),
-    judge=Drawn(
+HOT_KEY = Exercise.of(
+    "03.hot_key",
+    Drawn(
         hot_key_bound,
         HOT_KEY_INPUTS,
         mistakes=(
@@ -80,6 +72,4 @@ HOT_KEY = Exercise(
         ),
         right="The demand on the hottest lock is p_max·S, and X ≤ 1/D_max is the rest.",
     ),
-    kept="laws.hot_key_bound",
-    timeout_s=60.0,  # drawing the shares takes seconds where many programs run
 )

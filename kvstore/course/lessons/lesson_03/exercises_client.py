@@ -233,20 +233,4 @@ def _why_not_refilled(
     return f"it stopped after {before} of {count} calls, and they have ended: what is missing?"
 
 
-BOUNDED = Exercise(
-    id="03.bounded",
-    title="Hold the limit",
-    hints=(
-        "`threading.Semaphore(in_flight)` counts free places. `acquire()` takes a place, and waits "
-        "when there is none. `release()` gives one back.",
-        "Acquire a place before each call. `call.add_done_callback(function)` calls "
-        "`function(call)` when the call has ended, with or without success. Release "
-        "the place there.",
-        "After the loop some calls are still in flight. Each of them releases its place at its end."
-        " So acquire all `in_flight` places: then every call has ended.",
-    ),
-    judge=_judge_bounded,
-    timeout_s=60.0,
-    may_return_none=True,
-    kept="clients.bounded",
-)
+BOUNDED = Exercise.of("03.bounded", _judge_bounded)

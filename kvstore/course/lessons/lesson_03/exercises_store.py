@@ -1,54 +1,21 @@
 """The store of lesson 03: no call holds the lock while the disk works."""
 
 import logging
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, Final
 
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.puppet import served, wait_until
+from kvstore.course.exercises.server_trials import DEADLINE_S, WatchedDisk
 from kvstore.server.hosted import replace_in_code, sleeping_with
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 AT_ONCE: Final = 6
 """So many calls of one kind are made at the same time, each of a key of its own."""
-DEADLINE_S: Final = 8.0
 METHODS: Final = ("Create", "Retrieve", "Update", "Delete")
-
-
-class _Disk:
-    """In place of `time.sleep`: counts who sleeps, and keeps them asleep while it is shut."""
-
-    def __init__(self) -> None:
-        self.asleep = 0
-        self.sleeps = 0
-        self._shut = False
-        self._changed = threading.Condition()
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep until the disk is open, and no longer."""
-        with self._changed:
-            self.asleep += 1
-            self.sleeps += 1
-            self._changed.wait_for(lambda: not self._shut, DEADLINE_S)
-            self.asleep -= 1
-
-    @contextmanager
-    def shut(self) -> Iterator[None]:
-        """Let nobody wake up for as long as the block lasts."""
-        with self._changed:
-            self._shut = True
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._shut = False
-                self._changed.notify_all()
 
 
 def _judge_store(answer: Any) -> Verdict:
@@ -56,9 +23,9 @@ def _judge_store(answer: Any) -> Verdict:
         if callable(answer):
             answer()  # it may still have to be written
         return not_yet(f"give the class `Store` with its four methods, got {answer!r:.80}.")
-    disk = _Disk()
+    disk = WatchedDisk()
     logging.getLogger("grpc").setLevel(logging.CRITICAL)  # an error of a method is in its status
-    undo = replace_in_code(answer, sleeping_with(disk.sleep))
+    undo = replace_in_code(answer, sleeping_with(lambda seconds: disk.read(b"for a key")))
     try:
         with (
             served(answer(), ThreadPoolExecutor(4 * AT_ONCE)) as address,
@@ -92,7 +59,7 @@ def _end(call: Any) -> str:
     return f"{status.name}{detail}"
 
 
-def _answers(stub: Any, disk: _Disk) -> str:
+def _answers(stub: Any, disk: WatchedDisk) -> str:
     """One call after the other: statuses, values, and one sleep in each call that is OK."""
     for method, key, wanted in (
         ("Retrieve", b"a", "NOT_FOUND"),
@@ -108,7 +75,7 @@ def _answers(stub: Any, disk: _Disk) -> str:
         ("Delete", b"a", "OK"),
         ("Create", b"a", "OK"),
     ):
-        before = disk.sleeps
+        before = disk.reads.total()
         call = _begin(stub, method, key)
         if (status := _end(call)) != wanted:
             return (
@@ -117,20 +84,20 @@ def _answers(stub: Any, disk: _Disk) -> str:
             )
         if method == "Retrieve" and wanted == "OK" and call.result().value != b"new":
             return f"Retrieve of {key!r} returned {call.result().value!r}, and b'new' was stored."
-        if wanted == "OK" and disk.sleeps != before + 1:
-            times = disk.sleeps - before
+        if wanted == "OK" and disk.reads.total() != before + 1:
+            times = disk.reads.total() - before
             return f"a {method} must use the disk once: it called `time.sleep` {times} times."
     return ""
 
 
-def _at_the_disk(stub: Any, disk: _Disk) -> str:
+def _at_the_disk(stub: Any, disk: WatchedDisk) -> str:
     """Calls of one kind at once, each of its own key: all of them must sleep together."""
     keys = [b"key %d" % number for number in range(AT_ONCE)]
     for method in METHODS:
-        with disk.shut():
+        with disk.shut("read"):
             calls = [_begin(stub, method, key) for key in keys]
-            together = wait_until(lambda: disk.asleep >= AT_ONCE)
-            asleep = disk.asleep
+            together = wait_until(lambda: disk.busy() >= AT_ONCE)
+            asleep = disk.busy()
         ends = {_end(call) for call in calls}
         if not together:
             return (
@@ -142,11 +109,11 @@ def _at_the_disk(stub: Any, disk: _Disk) -> str:
     return ""
 
 
-def _two_creates(stub: Any, disk: _Disk) -> str:
+def _two_creates(stub: Any, disk: WatchedDisk) -> str:
     """Two Creates of one key, both at the disk: one of them comes too late."""
-    with disk.shut():
+    with disk.shut("read"):
         calls = [_begin(stub, "Create", b"of two") for _ in range(2)]
-        wait_until(lambda: disk.asleep >= 2)
+        wait_until(lambda: disk.busy() >= 2)
     ends = sorted(_end(call) for call in calls)
     if ends != ["ALREADY_EXISTS", "OK"]:
         return (
@@ -157,14 +124,4 @@ def _two_creates(stub: Any, disk: _Disk) -> str:
     return ""
 
 
-STORE = Exercise(
-    id="03.store",
-    title="Nobody sleeps with the lock",
-    hints=(
-        "What needs the lock? The dictionary. What takes the time? The sleep.",
-        "In each method: `time.sleep(...)` first, one indent less, then `with self.lock:`.",
-    ),
-    judge=_judge_store,
-    may_pause=True,  # the disk is a pause
-    kept="store.Store",
-)
+STORE = Exercise.of("03.store", _judge_store)

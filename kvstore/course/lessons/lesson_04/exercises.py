@@ -153,16 +153,4 @@ def _why_lost(result: History) -> str:
     return f"{said} a client was refused, and wrote a number from its first read: read again first."
 
 
-ADD_ONE = Exercise(
-    id="04.add_one",
-    title="Count, and lose none",
-    hints=(
-        "Update overwrites whatever is there. Which call refuses to overwrite?",
-        "Create the version after the one that you read. What does ALREADY_EXISTS say then?",
-        "In a loop: read `version`, create version + 1 with the value plus one. OK: return "
-        "version + 1. `except grpc.RpcError` with the code ALREADY_EXISTS: `version += 1`.",
-    ),
-    judge=_judge_add_one,
-    may_pause=True,
-    kept="clients.add_one",
-)
+ADD_ONE = Exercise.of("04.add_one", _judge_add_one)

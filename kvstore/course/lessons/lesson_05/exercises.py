@@ -61,16 +61,9 @@ def _shown_calls(calls: pd.DataFrame) -> str:
     return f"{len(calls)} calls, ready at ({done_ms}) ms,"
 
 
-IN_ORDER_REPLIES = Exercise(
-    id="05.in_order",
-    title="What would order have cost?",
-    hints=(
-        "The first reply is not held back by anything. The second: by the first only.",
-        "A reply leaves when it is ready *and* the one before it has left: the later of the two.",
-        "That is the running maximum of `done_s`. Pandas has it: `cummax()`.",
-    ),
-    kept="laws.in_order",
-    judge=Drawn(
+IN_ORDER_REPLIES = Exercise.of(
+    "05.in_order",
+    Drawn(
         in_order,
         _drawn_calls(),
         mistakes=(
@@ -153,17 +146,9 @@ def _drawn_entries() -> Any:
     return st.tuples(st.lists(st.integers(1, 9), max_size=14) | many)
 
 
-COMMIT_INDEX = Exercise(
-    id="05.commit_index",
-    title="How far is the log safe?",
-    hints=(
-        "After 1 and 3 the index is 1: entry 2 is missing. What happens when 2 comes?",
-        "Keep a set of all entries that were acknowledged; a second acknowledgement then changes "
-        "nothing.",
-        "After each acknowledgement: `while index + 1 in seen: index += 1`, not `if`.",
-    ),
-    kept="laws.commit_indices",
-    judge=Drawn(
+COMMIT_INDEX = Exercise.of(
+    "05.commit_index",
+    Drawn(
         commit_indices,
         _drawn_entries(),
         mistakes=(

@@ -134,22 +134,7 @@ def _problem(stub: WatchedStub, seen: Seen, messages: Sequence[Any], limit: int)
     return ""
 
 
-STREAM = Exercise(
-    id="05.stream",
-    title="A window on a stream",
-    hints=(
-        "A `threading.Semaphore(in_flight)` counts the free places, as in lesson 03. Who takes "
-        "one, and who gives one back?",
-        "Write a function inside yours, with `yield`: it takes a permit before each request. The "
-        "loop over the replies gives one back for each reply.",
-        "`def sent():` loops over `requests`: `free.acquire()`, then `yield request`. `for reply "
-        "in stub.Pipeline(sent()):` calls `free.release()`.",
-    ),
-    judge=_judge_window,
-    timeout_s=120.0,
-    may_return_none=True,
-    kept="clients.window",
-)
+STREAM = Exercise.of("05.stream", _judge_window)
 
 # 05.batches ---------------------------------------------------------------------------------------
 
@@ -195,15 +180,4 @@ def _why_not_batches(made: Sequence[Any], keys: Sequence[bytes], k: int) -> str:
     return ""
 
 
-BATCHES = Exercise(
-    id="05.batches",
-    title="Many reads in a message",
-    hints=(
-        "`keys[start : start + k]` are k keys, or the rest. `range(0, len(keys), k)` are the "
-        "places where a message starts.",
-        "`bytes([pb.OPERATION_KIND_RETRIEVE]) * n` are n kinds. `enumerate` numbers the messages: "
-        "that is the id.",
-    ),
-    judge=_judge_batches,
-    kept="clients.batches",
-)
+BATCHES = Exercise.of("05.batches", _judge_batches)

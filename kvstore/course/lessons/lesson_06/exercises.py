@@ -58,18 +58,4 @@ def _problem(channels: Any, count: int, connections: Sized) -> str:
     return ""
 
 
-OWN_CONNECTIONS = Exercise(
-    id="06.own_connections",
-    title="Channels that do not share a connection",
-    hints=(
-        "`grpc.insecure_channel(address)` in a loop opens channels. They share one connection.",
-        "A channel takes `options`: a list of pairs of a name and a value. One of the names is "
-        "`grpc.use_local_subchannel_pool`. The connections are kept in this pool.",
-        '`options=[("grpc.use_local_subchannel_pool", 1)]` gives a channel a pool of its own. '
-        "Open `count` such channels, and return them as a list, still open.",
-    ),
-    judge=_judge_own_connections,
-    kept="clients.own_connections",
-    may_pause=True,
-    timeout_s=60.0,
-)
+OWN_CONNECTIONS = Exercise.of("06.own_connections", _judge_own_connections)

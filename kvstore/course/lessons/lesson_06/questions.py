@@ -1,15 +1,10 @@
 """What lesson 06 and its further lessons ask."""
 
 import math
+from typing import Final
 
 from kvstore.course import machine
-from kvstore.course.questions import (
-    Curve,
-    Option,
-    PredictionQuestion,
-    QuizQuestion,
-    number_question,
-)
+from kvstore.course.questions import Answer
 from kvstore.measure import Run
 from kvstore.measure.cpu_cost import cpu_per_call_s, d_max_s, serial_s
 from kvstore.model import Prediction, Station, bounds
@@ -67,112 +62,21 @@ def second_client(one: Run, two: Run) -> Prediction:
     )
 
 
-PREDICTIONS = (
-    PredictionQuestion(
-        "06.at_once",
-        "100 connections, ten calls asked for on each: how many calls has the server at once?",
-        unit="calls",
-        measured=lambda calls: calls,
-        model=lambda calls: Prediction(100.0, "calls", "one stream on each of 100 connections"),
-        main=True,
+ANSWERS: Final = {
+    "06.at_once": Answer(
+        lambda calls: calls,
+        lambda calls: Prediction(100.0, "calls", "one stream on each of 100 connections"),
     ),
-    Curve(
-        "06.curve",
-        "More and more calls in flight: how many calls per second for each number?",
-        over="calls in flight, N",
-        xs=(1, 16, 32, 64, 128, 192, 256),
-        most=8_000,
-        measured=lambda few, sweep: {r.in_flight: r.answered_per_s for r in (*sweep, few)},
-        model=lambda few, _: {
+    "06.curve": Answer(
+        lambda few, sweep: {r.in_flight: r.answered_per_s for r in (*sweep, few)},
+        lambda few, _: {
             n: bounds.closed_loop(n, stations(few)).value for n in (1, 8, 16, 32, 64, 128, 256)
         },
     ),
-    PredictionQuestion(
-        "06.second_client",
-        "The slow client in two processes: how many times the throughput of one?",
-        unit="times",
-        measured=gain,
-        model=second_client,
-        main=True,
+    "06.second_client": Answer(gain, second_client),
+    "06.capped": Answer(lambda alone, run: run.throughput_per_s, behind_cap),
+    "06.go_with_disk": Answer(
+        gain, lambda python, go: Prediction(1.0, "times", "N/S in both", "the disk")
     ),
-    PredictionQuestion(
-        "06.capped",
-        "20 calls in flight on one connection, a cap of 4 streams, 20 ms of disk: how many "
-        "calls/s?",
-        measured=lambda alone, run: run,
-        model=behind_cap,
-        main=True,
-    ),
-    # further lessons
-    PredictionQuestion(
-        "06.go_with_disk",
-        "A disk of 20 ms, 50 calls in flight: how many times the throughput with the server in Go?",
-        unit="times",
-        measured=gain,
-        model=lambda python, go: Prediction(1.0, "times", "N/S in both", "the disk"),
-        main=True,
-    ),
-    PredictionQuestion(
-        "06.go",
-        "No disk: how many times the throughput with the server in Go?",
-        unit="times",
-        measured=gain,
-        model=lambda python, go: expected_gain(python),
-    ),
-)
-
-QUIZ = (
-    number_question(
-        "06.refused",
-        "A client opens 100 connections. On each of them it sends 10 requests at once, before it "
-        "has heard the server's settings. In one run {failed} requests fail. Which cap of streams "
-        "would explain that?",
-        "streams",
-        (
-            lambda failed: 10 - failed / 100,
-            "Each connection was refused 10 - cap of its first requests.",
-        ),
-        (
-            lambda failed: failed / 100,
-            "So many of the first 10 were refused. The cap is the rest.",
-        ),
-        (
-            lambda failed: failed,
-            "The cap holds for one connection, and 10 requests came there.",
-        ),
-        failed=(200, 300, 700, 800),
-    ),
-    QuizQuestion(
-        "06.generator",
-        "A run reaches 5,000 calls/s. The client used 0.98 of a core, the server 0.40. Which part "
-        "limited the throughput?",
-        (
-            Option("The server.", why="It used 0.40 of a core. It could have answered more calls."),
-            Option(
-                "The client.",
-                right=True,
-                why="A Python process has about one core. The client had no CPU time left.",
-            ),
-            Option(
-                "The number of connections.",
-                why="Connections change N at most. The client's core is full at any layout.",
-            ),
-        ),
-    ),
-    QuizQuestion(
-        "06.right_of_the_knee",
-        "You are far beyond N*, and double the calls in flight. What doubles?",
-        (
-            Option("The throughput.", why="It is 1/D_max, and D_max did not change."),
-            Option(
-                "The residence time of a call.",
-                right=True,
-                why="X stays the same, and R = N/X by Little's law.",
-            ),
-            Option(
-                "The CPU time that a call takes in the server.",
-                why="A waiting call computes nothing. The CPU time hardly changes.",
-            ),
-        ),
-    ),
-)
+    "06.go": Answer(gain, lambda python, go: expected_gain(python)),
+}

@@ -199,17 +199,4 @@ def _problem(found: Any, keys: list[bytes], trial: _Trial) -> str:
     return ""
 
 
-ASK_ALL = Exercise(
-    id="07.ask_all",
-    title="Wait for all at once",
-    hints=(
-        "`await stub.Retrieve(...)` in a loop waits for each reply before the next call starts."
-        " Start one task for each key, and await all of them together.",
-        "`async with asyncio.TaskGroup() as group:` waits for all tasks of"
-        " `group.create_task(...)`. After the block, `task.result()` is the value of a task.",
-        "One NOT_FOUND would end the whole group. Write a small coroutine `one(key)` that tries"
-        " `await stub.Retrieve(...)` and returns None on NOT_FOUND. Start one task of it per key.",
-    ),
-    judge=_judge_ask_all,
-    kept="clients.ask_all",
-)
+ASK_ALL = Exercise.of("07.ask_all", _judge_ask_all)

@@ -12,10 +12,9 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client.channel import OPTIONS
-from kvstore.course.exercises import Exercise, Verdict, driven, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, Wrong, driven, not_yet, passed
 from kvstore.course.exercises.puppet import PATIENCE_S, Puppet, puppet, wait_for_count, wait_until
 from kvstore.course.exercises.server_trials import (
-    ServerFailed,
     answers,
     server_and_address,
     unlogged,
@@ -59,29 +58,29 @@ class _FrontUnderTrial:
         return self.stub.Retrieve.future(pb.RetrieveRequest(key=key), deadline_s)
 
     def outcome(self, call: Any) -> bytes | grpc.StatusCode:
-        """Return the value, or the status. Raises `ServerFailed` for an error in the method."""
+        """Return the value, or the status. Raises `Wrong` for an error in the method."""
         error = call.exception()
         if error is None:
             return bytes(call.result().value)
         details = str(error.details() or "")
         code: grpc.StatusCode = error.code()
         if code is grpc.StatusCode.UNIMPLEMENTED:
-            raise ServerFailed(
+            raise Wrong(
                 "the server does not know the method: connect the servicer and the server with"
                 " `add_KeyValueServiceServicer_to_server`, before `server.start()`."
             )
         if "AioRpcError" in details:
-            raise ServerFailed(
+            raise Wrong(
                 "the back end's call failed, and the error left your method: the caller got"
                 " UNKNOWN. Catch `grpc.aio.AioRpcError` and abort with its `code()`."
             )
         if "erialize" in details or "coroutine" in details:
-            raise ServerFailed(
+            raise Wrong(
                 "your method returned something else than a reply message: `await` the call to"
                 " the back end, and return its reply."
             )
         if code is grpc.StatusCode.UNKNOWN:
-            raise ServerFailed(f"your method stopped with an error: {details}")
+            raise Wrong(f"your method stopped with an error: {details}")
         return code
 
     def loop_answers(self) -> bool:
@@ -129,7 +128,7 @@ def started(
 ) -> Iterator[tuple[asyncio.AbstractEventLoop, Any]]:
     """Await `serve(stack)` on an event loop of its own; yield the loop and a stub of the server.
 
-    The server and the stack end with the block. Raises `ServerFailed` when no server answers.
+    The server and the stack end with the block. Raises `Wrong` when no server answers.
     """
     stack = AsyncExitStack()
     with unlogged("grpc._cython.cygrpc"), own_loop() as loop:
@@ -147,16 +146,16 @@ def started(
 
 @contextmanager
 def _connected(returned: Any) -> Iterator[Any]:
-    """Yield a stub of the server that `serve` returned. Raises `ServerFailed` if none answers."""
+    """Yield a stub of the server that `serve` returned. Raises `Wrong` if none answers."""
     server, address = server_and_address(returned)
     if not isinstance(server, grpc.aio.Server):
-        raise ServerFailed(
+        raise Wrong(
             f"the server must be one of `grpc.aio.server()`, got {type(server).__name__}: only"
             " such a server runs coroutines on the event loop."
         )
     with grpc.insecure_channel(address, options=OPTIONS) as channel:
         if not answers(channel):
-            raise ServerFailed(
+            raise Wrong(
                 f"no server answers at {address}. Did you `await server.start()`, and is `port`"
                 " what `server.add_insecure_port` returned?"
             )
@@ -171,14 +170,11 @@ def _judge_front(answer: Any) -> Verdict:
         found = answer(KeyValueServiceStub(await stack.enter_async_context(channel)))
         return await found if inspect.isawaitable(found) else found
 
-    try:
-        with puppet(VALUES, FAILURES) as (back_end, address), started(begin) as (loop, stub):
-            trial = _FrontUnderTrial(loop, back_end, stub)
-            for step in (_values, _many_at_once, _ends, _deadlines):
-                if problem := step(trial, draw):
-                    return not_yet(problem)
-    except ServerFailed as failed:
-        return not_yet(str(failed))
+    with puppet(VALUES, FAILURES) as (back_end, address), started(begin) as (loop, stub):
+        trial = _FrontUnderTrial(loop, back_end, stub)
+        for step in (_values, _many_at_once, _ends, _deadlines):
+            if problem := step(trial, draw):
+                return not_yet(problem)
     return passed(
         f"{AT_ONCE} calls waited for the back end at once, and the one thread of the event loop"
         " was free meanwhile. Statuses and deadlines were passed on."
@@ -264,19 +260,4 @@ def _deadlines(trial: _FrontUnderTrial, draw: random.Random) -> str:
     return ""
 
 
-FRONT = Exercise(
-    id="07.front",
-    title="A server that waits with await",
-    hints=(
-        "`Retrieve`: `return await self.stub.Retrieve(request, timeout=context.time_remaining())`.",
-        "Put it in a `try`, and `except grpc.aio.AioRpcError as error:`"
-        " `await context.abort(error.code(), error.details())`.",
-        "`serve`: `server = grpc.aio.server()`, then"
-        " `add_KeyValueServiceServicer_to_server(Front(stub), server)`,"
-        ' `port = server.add_insecure_port("127.0.0.1:0")`, `await server.start()`, and return'
-        " both.",
-    ),
-    judge=_judge_front,
-    timeout_s=40.0,
-    kept="front.serve",
-)
+FRONT = Exercise.of("07.front", _judge_front)

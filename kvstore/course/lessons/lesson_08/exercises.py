@@ -41,18 +41,9 @@ def _inputs(drawn: tuple[list[tuple[float, float]], int]) -> dict[str, object]:
     }
 
 
-RESPONSE_TIMES = Exercise(
-    id="08.response_times",
-    title="A queue in ten lines",
-    hints=(
-        "Note for each worker when it is free again. A call begins when it has arrived *and* the"
-        " worker that is free first has ended: `max(...)`.",
-        "`heapq.heappop(free_s)` takes the smallest number of a list, and `heapq.heappush` puts one"
-        " back. At the start all workers are free: `[0.0] * workers`.",
-        "For each call: `begin_s = max(arrival_s, heapq.heappop(free_s))`, then"
-        " `heapq.heappush(free_s, begin_s + work)`. Its time is `begin_s + work - arrival_s`.",
-    ),
-    judge=Drawn(
+RESPONSE_TIMES = Exercise.of(
+    "08.response_times",
+    Drawn(
         response_times,
         st.tuples(_times(1), st.integers(1, 3)).map(_inputs),
         mistakes=(
@@ -101,5 +92,4 @@ RESPONSE_TIMES = Exercise(
         right="No call begins before it has arrived, or before a worker is free. That is all that a"
         " queue is.",
     ),
-    kept="laws.response_times",
 )

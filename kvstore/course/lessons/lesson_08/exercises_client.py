@@ -154,17 +154,4 @@ def _noting(answer: Any, clock: _Clock, sent_s: list[float]) -> Any:
     return lambda stub, *rest: answer(noting(stub, note), *rest)
 
 
-OPEN_LOOP = Exercise(
-    id="08.open_loop",
-    title="A sender that does not wait for replies",
-    hints=(
-        "`time.perf_counter()` is a clock. Note its reading at the start; a request is due at"
-        " `start + due_s`.",
-        "`time.sleep(max(0.0, start + due_s - time.perf_counter()))` waits until then, and not at"
-        " all when it is late. Then `.future(request)`, as in lesson 02.",
-        "The callback puts `time.perf_counter() - start - due_s` into a `queue.SimpleQueue()`; give"
-        " it its own due time: `lambda _, due_s=due_s: ...`. At the end `get()` one for each call.",
-    ),
-    judge=_judge,
-    kept="clients.open_loop",
-)
+OPEN_LOOP = Exercise.of("08.open_loop", _judge)

@@ -115,17 +115,4 @@ def _why(
     )
 
 
-ORDER = Exercise(
-    id="08.response_times_by",
-    title="A queue with an order of your own",
-    hints=(
-        "Keep the time `now_s`, the number of the next call that comes, and a list with the numbers"
-        " of the calls that wait.",
-        "In each round: if none waits, set `now_s` to the arrival of the next call. Move all that"
-        " have arrived by `now_s` to the list. Then ask `choose`.",
-        "`waiting.pop(choose([(arrivals_s[n], work_s[n]) for n in waiting]))` is the call that is"
-        " served: add its work to `now_s`; its time is `now_s - arrivals_s[call]`.",
-    ),
-    judge=_judge,
-    kept="laws.response_times_by",
-)
+ORDER = Exercise.of("08.response_times_by", _judge)

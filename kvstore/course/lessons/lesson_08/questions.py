@@ -2,18 +2,12 @@
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from kvstore import numbers
-from kvstore.course.questions import (
-    Option,
-    PredictionQuestion,
-    QuizQuestion,
-    computed,
-    number_question,
-)
+from kvstore.course.questions import Answer
 from kvstore.measure import Run, latencies_s
 from kvstore.model import Prediction, Station, waiting
 from kvstore.model.waiting import EVEN, RANDOM
@@ -109,114 +103,8 @@ def calls_needed(busy: float = BUSY, within: float = 0.1) -> Prediction:
 NINETY = 1.645
 """90 % of a normal distribution lie within so many standard deviations."""
 
-PREDICTIONS = (
-    PredictionQuestion(
-        "08.random",
-        "The worker is busy for 80 % of the time, each call takes it 20 ms, and calls arrive at "
-        "random: how many ms from the due time of a call to its reply, on average?",
-        unit="ms",
-        measured=lambda service_s, run: mean_ms(run),
-        model=_of_one_worker,
-        main=True,
-    ),
-    PredictionQuestion(
-        "08.calls",
-        "U is 80 %, service times are exponential: how many calls until 90 % of the runs have a"
-        " mean within 10 % of the law?",
-        unit="calls",
-        measured=lambda needed: needed,
-        model=lambda needed: calls_needed(),
-        main=True,
-    ),
-    PredictionQuestion(
-        "08.long_jobs",
-        "Nine of ten calls need a third of the mean disk time, and one needs seven times the mean."
-        " U is 80 %: how many ms does a call take on average?",
-        unit="ms",
-        measured=lambda service_s, run: mean_ms(run),
-        model=_of_one_worker,
-    ),
-    # further lessons
-    computed(
-        "08.newest_first",
-        "The worker takes the call that came last: how many ms does a call take on average?",
-        "ms",
-    ),
-    computed(
-        "08.short_first",
-        "The worker takes the shortest call: how many ms does a long call take on average?",
-        "ms",
-    ),
-    computed(
-        "08.pieces",
-        "A long call is cut into seven pieces, and queues again for each: how many ms does a long "
-        "call take on average?",
-        "ms",
-    ),
-)
-
-QUIZ = (
-    number_question(
-        "08.half_idle",
-        "Random arrivals, exponential service times of {s} ms on average. U rises from 80 % to {u}"
-        " %. What is the new mean time of a call?",
-        "ms",
-        (lambda s, u: 100 * s / (100 - u), "R = S/(1 - U): the idle share is what counts."),
-        (lambda s, u: s, "Random arrivals queue below 100 %, too."),
-        (lambda s, u: 5 * s, "That is the time at 80 %: S divided by an idle share of 0.2."),
-        (lambda s, u: 100 * s / u, "You divide by the busy share. A call waits for the idle one."),
-        s=(10, 15, 30),
-        u=(90, 92, 95),
-    ),
-    QuizQuestion(
-        "08.same_mean",
-        "A release makes most calls faster and a few much slower. The mean service time and the "
-        "arrival rate stay. What happens to the mean time of a call?",
-        (
-            Option("It stays: the mean did.", why="The wait grows with c², at the same mean."),
-            Option(
-                "It rises.",
-                right=True,
-                why="c_s² has grown, and with it the wait: short calls wait behind the long ones.",
-            ),
-            Option("It falls: most calls are faster.", why="They wait behind the slow ones."),
-        ),
-    ),
-    QuizQuestion(
-        "08.even_test",
-        "A load test sends evenly spaced calls and finds R = S up to U = 95 %. What does "
-        "it say about users who arrive at random?",
-        (
-            Option(
-                "Nearly nothing: it left out the bursts.",
-                right=True,
-                why="c_a² was 0 in the test. For the users it is about 1.",
-            ),
-            Option("That 95 % is safe for them.", why="R is many times S at U = 95 % for them."),
-            Option(
-                "That the service times of all calls are constant.",
-                why="Few of the calls are longer than the gap between two arrivals: no more.",
-            ),
-        ),
-    ),
-    QuizQuestion(
-        "08.below_20_ms",
-        "One worker, random arrivals, exponential service times of 10 ms on average, U = 80 %. The "
-        "mean time of a call is 50 ms, and has to be below 20 ms. Which change alone is enough?",
-        (
-            Option(
-                "a worker that needs 8 ms in place of 10 ms",
-                why="U becomes 64 %, and the mean 8 / 0.36 = 22 ms. Nearly.",
-            ),
-            Option(
-                "a service time that is 10 ms for every call",
-                why="It halves the wait of 40 ms. 20 ms of wait and 10 ms of service remain.",
-            ),
-            Option(
-                "half of the calls: 40 in place of 80/s",
-                right=True,
-                why="U is 40 %, and the mean is 10 / 0.6 = 17 ms.",
-            ),
-        ),
-    ),
-)
+ANSWERS: Final = {
+    "08.random": Answer(lambda service_s, run: mean_ms(run), _of_one_worker),
+    "08.calls": Answer(lambda needed: needed, lambda needed: calls_needed()),
+    "08.long_jobs": Answer(lambda service_s, run: mean_ms(run), _of_one_worker),
+}

@@ -26,15 +26,9 @@ def _times() -> Any:
     return times.filter(lambda each: abs(queued(*each) - TOLERATED) > 1e-6)  # no draw hangs on it
 
 
-NEXT_LIMIT = Exercise(
-    id="09.next_limit",
-    title="A limit from the times of calls",
-    hints=(
-        "A call that does not queue takes `shortest_s`. So of `limit` calls in flight,"
-        " `limit * shortest_s / typical_s` are in service. The others queue.",
-        "Two or fewer queue: `limit + 1`. More: `3 * limit // 4`, and never less than 1.",
-    ),
-    judge=Drawn(
+NEXT_LIMIT = Exercise.of(
+    "09.next_limit",
+    Drawn(
         next_limit,
         _times(),
         mistakes=(
@@ -61,5 +55,4 @@ NEXT_LIMIT = Exercise(
         ),
         right="it grows by one while two or fewer calls queue, and falls by a quarter otherwise.",
     ),
-    kept="laws.next_limit",
 )

@@ -22,12 +22,13 @@ from kvstore.course.exercises import (
     Exercise,
     StubReached,
     Verdict,
+    Wrong,
     driven,
     not_yet,
     passed,
 )
 from kvstore.course.exercises.puppet import Puppet, Script, served, wait_until
-from kvstore.course.exercises.server_trials import SETTLE_S, ServerFailed, unlogged
+from kvstore.course.exercises.server_trials import SETTLE_S, unlogged
 from kvstore.v1.kvstore_pb2 import DESCRIPTOR, RetrieveRequest, UpdateRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
@@ -68,7 +69,7 @@ class Trial:
         return self.stub.Retrieve.future(RetrieveRequest(key=key), deadline_s)
 
     def end_of(self, call: Any) -> str:
-        """Wait for a call; return the name of its status. Raises `ServerFailed`."""
+        """Wait for a call; return the name of its status. Raises `Wrong`."""
         error = call.exception()
         if error is None:
             return "OK"
@@ -76,9 +77,9 @@ class Trial:
         if "the check wants" in details and error.code() is grpc.StatusCode.UNKNOWN:
             return "FAILED"
         if "Exception" in details or "serialize" in details:
-            raise ServerFailed(f"a call ended with an error in your code: {details[:200]}")
+            raise Wrong(f"a call ended with an error in your code: {details[:200]}")
         if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-            raise ServerFailed(
+            raise Wrong(
                 "the server no longer knows its methods: return a handler, with"
                 " `return grpc.unary_unary_rpc_method_handler(...)`."
             )
@@ -103,7 +104,7 @@ def _unwritten(answer: Callable[..., Any]) -> None:
     if interceptor is NOT_ATTEMPTED:
         raise StubReached
     if not isinstance(interceptor, grpc.ServerInterceptor):
-        raise ServerFailed(
+        raise Wrong(
             f"`Shed(limit)` must be an interceptor, got {type(interceptor).__name__}: write"
             " `class Shed(grpc.ServerInterceptor):` and hand in the class."
         )
@@ -112,7 +113,7 @@ def _unwritten(answer: Callable[..., Any]) -> None:
     if handler is NOT_ATTEMPTED:
         raise StubReached
     if not callable(getattr(handler, "unary_unary", None)):
-        raise ServerFailed(
+        raise Wrong(
             f"`intercept_service` must return a handler, got {handler!r:.60}: make one with"
             " `grpc.unary_unary_rpc_method_handler(...)`."
         )
@@ -120,22 +121,19 @@ def _unwritten(answer: Callable[..., Any]) -> None:
 
 def _judge_shed(answer: Any) -> Verdict:
     draw = random.Random(8)
-    try:
-        _unwritten(answer)
-        for limit in (1, draw.randint(2, 4), draw.randint(5, 8), 20):
-            for step in (_one_by_one, _too_many, _errors):
-                with running(Puppet(SCRIPT), 32, (answer(limit),)) as trial:
-                    if problem := step(trial, limit, draw):
-                        return not_yet(problem)
-        with driven.Steps() as steps:
-            for race in (_the_last_place, _two_ends):
-                if problem := race(answer, steps):
+    _unwritten(answer)
+    for limit in (1, draw.randint(2, 4), draw.randint(5, 8), 20):
+        for step in (_one_by_one, _too_many, _errors):
+            with running(Puppet(SCRIPT), 32, (answer(limit),)) as trial:
+                if problem := step(trial, limit, draw):
                     return not_yet(problem)
-        with running(Puppet(SCRIPT), 2, (answer(4),)) as trial:
-            if problem := _cancelled_in_the_queue(trial, 4):
+    with driven.Steps() as steps:
+        for race in (_the_last_place, _two_ends):
+            if problem := race(answer, steps):
                 return not_yet(problem)
-    except ServerFailed as failed:
-        return not_yet(str(failed))
+    with running(Puppet(SCRIPT), 2, (answer(4),)) as trial:
+        if problem := _cancelled_in_the_queue(trial, 4):
+            return not_yet(problem)
     return passed(
         "never more than the limit were in the servicer, and the others were refused at once. Each"
         " place came back, also after an error and after a caller that gave up."
@@ -335,18 +333,4 @@ def _cancelled_in_the_queue(trial: Trial, limit: int) -> str:
     return ""
 
 
-SHED = Exercise(
-    id="09.shed",
-    title="An interceptor that refuses",
-    hints=(
-        "`__init__` makes the semaphore. `handler = continuation(details)` would answer.",
-        "Define `def answer(request, context)` inside `intercept_service`. Without a place call "
-        "`context.abort`, which raises. With a place: `try: return handler.unary_unary(request, "
-        "context)`, and `finally: self.free.release()`.",
-        "`return grpc.unary_unary_rpc_method_handler(answer, handler.request_deserializer, "
-        "handler.response_serializer)`.",
-    ),
-    judge=_judge_shed,
-    timeout_s=60.0,
-    kept="limits.Shed",
-)
+SHED = Exercise.of("09.shed", _judge_shed)

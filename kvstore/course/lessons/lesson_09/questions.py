@@ -3,15 +3,9 @@
 import heapq
 import math
 import random
+from typing import Final
 
-from kvstore.course.questions import (
-    Curve,
-    Option,
-    PredictionQuestion,
-    QuizQuestion,
-    computed,
-    number_question,
-)
+from kvstore.course.questions import Answer
 from kvstore.measure import Run, goodput
 from kvstore.model import Prediction, Station, overload
 
@@ -114,31 +108,17 @@ def _varied(run: Run) -> Prediction:
     return Prediction(found, "calls/s", reason, station.name)
 
 
-PREDICTIONS = (
-    PredictionQuestion(
-        "09.behind_pool",
-        "200 calls at once, 8 threads, an interceptor with a limit of 20: how many end OK?",
-        unit="calls",
-        measured=lambda answered: answered,
-        model=lambda answered: Prediction(
+ANSWERS: Final = {
+    "09.behind_pool": Answer(
+        lambda answered: answered,
+        lambda answered: Prediction(
             200.0, "calls", "at most 8 calls are in the interceptor at once: it refuses none"
         ),
-        main=True,
     ),
-    PredictionQuestion(
-        "09.burst",
-        "The burst, no limit, 400 threads: how many seconds until the last call is answered?",
-        unit="s",
-        measured=answered_s,
-        model=lambda run: overload.drain_burst(run.issued, lock(run)),
-        main=True,
-    ),
-    PredictionQuestion(
-        "09.limit_wait",
-        "At most 40 calls in the server: how many seconds is the slowest accepted call in it?",
-        unit="s",
-        measured=in_server_s,
-        model=lambda run: Prediction(
+    "09.burst": Answer(answered_s, lambda run: overload.drain_burst(run.issued, lock(run))),
+    "09.limit_wait": Answer(
+        in_server_s,
+        lambda run: Prediction(
             limit(run) / lock(run).most_per_s,
             "s",
             f"{limit(run):g} calls in the server, which answers {lock(run).most_per_s:g}/s:"
@@ -146,114 +126,14 @@ PREDICTIONS = (
             "concurrency limit",
         ),
     ),
-    Curve(
-        "09.curve",
-        "No limit. Of the calls due after the first second, how many per second are in time?",
-        over="offered, λ (calls/s)",
-        xs=(40, 80, 120, 160, 200, 240, 280, 320, 360),
-        most=360,
-        measured=lambda runs: {offered_per_s(run): settled_per_s(run) for run in runs},
-        model=lambda runs: {x: _goodput(runs[0], x).value for x in range(40, 361, 10)},
+    "09.curve": Answer(
+        lambda runs: {offered_per_s(run): settled_per_s(run) for run in runs},
+        lambda runs: {x: _goodput(runs[0], x).value for x in range(40, 361, 10)},
     ),
-    PredictionQuestion(
-        "09.goodput_limit",
-        "Twice the capacity, at most 20 calls in the server: how many per second are in time?",
-        measured=settled_per_s,
-        model=_goodput,
-    ),
-    PredictionQuestion(
-        "09.varied",
-        "Exponential work, twice the capacity, at most 40 calls in the server: how many per second"
-        " are in time?",
-        measured=settled_per_s,
-        model=_varied,
-    ),
-    # further lessons
-    PredictionQuestion(
-        "09.limit",
-        "The client finds its own limit: where does it settle?",
-        unit="calls",
-        measured=lambda settled, knee: settled,
-        model=lambda settled, knee: knee,
-    ),
-    computed(
-        "09.limit_drift",
-        "Reads take three times as long by and by: where does the limit settle?",
-        "calls",
-    ),
-)
-
-QUIZ = (
-    number_question(
-        "09.accepted",
-        "A server answers {x:,}/s and accepts at most {limit} calls at once. How many ms is an"
-        " accepted call in it, at most?",
-        "ms",
-        (lambda x, limit: 1e3 * limit / x, "About limit/X: at most so many calls are before it."),
-        (
-            lambda x, limit: 1e3 / x,
-            "That is the time of one call, and others are before it.",
-        ),
-        (lambda x, limit: limit, "Those are calls. In which time does the server answer them?"),
-        (lambda x, limit: x / limit, "That is X/limit: a larger limit would mean a shorter wait."),
-        x=(2_000, 800, 500),
-        limit=(100, 200, 400),
-    ),
-    QuizQuestion(
-        "09.more_threads",
-        "A burst waits for one lock. You give the server 1,000 threads more. What changes?",
-        (
-            Option("It answers the burst sooner.", why="N/X has no number of threads in it."),
-            Option(
-                "The calls wait at the lock, and not in the pool's queue.",
-                right=True,
-                why="The queue moves. It is as long as before, and each thread needs memory, too.",
-            ),
-            Option("Fewer calls are lost.", why="Nothing was lost: no limit refused a call."),
-        ),
-    ),
-    QuizQuestion(
-        "09.limit_too_large",
-        "A server answers 200/s, callers wait for 0.5 s, and the limit is 1,000 calls. Under "
-        "overload ...",
-        (
-            Option(
-                "... most answers come too late, and the server looks busy.",
-                right=True,
-                why="At most 200/s · 0.5 s = 100 calls can be in time. gRPC skips a call whose "
-                "deadline has passed. So it begins those that are about to be late.",
-            ),
-            Option(
-                "... it refuses in time. That is the purpose of a limit.",
-                why="It refuses from 1,000 on, and call number 101 is too late already.",
-            ),
-            Option(
-                "... all calls are refused.",
-                why="A call is accepted when another one ends: 200 in each second.",
-            ),
-        ),
-    ),
-    QuizQuestion(
-        "09.deadline_passed",
-        "A handler works for 2 s. Its caller gave up after 1 s. What does a gRPC server with "
-        "threads do?",
-        (
-            Option(
-                "It stops the handler at the deadline.",
-                why="No thread can be stopped from outside. The handler has to look.",
-            ),
-            Option(
-                "It finishes the work, and no caller gets the result.",
-                right=True,
-                why="The caller has DEADLINE_EXCEEDED already. Look at the time before each step.",
-            ),
-            Option(
-                "It sends the reply late, and the caller takes it.",
-                why="The call has ended for the caller. A late reply is dropped.",
-            ),
-        ),
-    ),
-)
+    "09.goodput_limit": Answer(settled_per_s, _goodput),
+    "09.varied": Answer(settled_per_s, _varied),
+    "09.limit": Answer(lambda settled, knee: settled, lambda settled, knee: knee),
+}
 
 
 def grown_mb(run: Run) -> float:

@@ -230,19 +230,7 @@ def _refill(answer: Any, draw: random.Random) -> str:
     return ""
 
 
-RETRY_CONFIG = Exercise(
-    id="10.retry_config",
-    title="Retries with a budget",
-    hints=(
-        'The policy: `{"maxAttempts": attempts, "initialBackoff": f"{first_pause_s}s", '
-        '"maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}`.',
-        'It belongs to all methods: `"methodConfig": [{"name": [{}], "retryPolicy": policy}]`.',
-        'Beside it: `"retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio}`.',
-    ),
-    judge=_judge_retry_config,
-    timeout_s=40.0,
-    kept="limits.retry_config",
-)
+RETRY_CONFIG = Exercise.of("10.retry_config", _judge_retry_config)
 
 
 # 10.backoff -------------------------------------------------------------------------------------
@@ -275,15 +263,9 @@ def _pauses_drawn() -> Any:
     )
 
 
-BACKOFF = Exercise(
-    id="10.backoff",
-    title="Come back, but not together",
-    hints=(
-        "Begin without jitter: which pause follows failure 1, 2, 3? Mind the power of 2.",
-        "`min` holds the pause at `most_s`. Apply it before you draw.",
-        "Full jitter: any pause between 0 and that one is as likely as any other. Multiply.",
-    ),
-    judge=Drawn(
+BACKOFF = Exercise.of(
+    "10.backoff",
+    Drawn(
         full_jitter,
         _pauses_drawn(),
         mistakes=(
@@ -323,5 +305,4 @@ BACKOFF = Exercise(
         right="The pause doubles up to a longest one, and each caller draws any part of it: a "
         "crowd that was refused together comes back one by one.",
     ),
-    kept="limits.full_jitter",
 )

@@ -82,15 +82,4 @@ def _try(stub: Any, store: Any) -> None:
     )
 
 
-ONCE = Exercise(
-    id="10.once",
-    title="A Create that may be sent twice",
-    hints=(
-        '`dict(context.invocation_metadata()).get("request-id")` is the id, or None.',
-        "Keep beside each value the id of the request that created it: `self.created_by[key]`.",
-        "The key has a value, and its id is that of this request: return as if it were new.",
-    ),
-    judge=_judge_once,
-    may_pause=True,  # the disk is a pause
-    kept="store.Once",
-)
+ONCE = Exercise.of("10.once", _judge_once)

@@ -257,17 +257,4 @@ def _many(replicas: _Replicas, tasks: list[Any]) -> str:
     return ""
 
 
-HEDGED = Exercise(
-    id="11.hedged",
-    title="A hedged read",
-    hints=(
-        "Make a task of the first call: `asyncio.ensure_future(first.Retrieve(request))`. "
-        "`done, waiting = await asyncio.wait({task}, timeout=after_s)` returns two sets.",
-        "If `done` is empty, add a task of `second.Retrieve(request)` to `waiting`. Wait again, "
-        "with `return_when=asyncio.FIRST_COMPLETED`.",
-        "Cancel every task that still waits: `task.cancel()`. Then `return done.pop().result()`.",
-    ),
-    judge=_judge_hedged,
-    timeout_s=40.0,
-    kept="clients.hedged",
-)
+HEDGED = Exercise.of("11.hedged", _judge_hedged)

@@ -78,21 +78,7 @@ def _share_problem(answered: Sequence[int]) -> str:
     return ""
 
 
-SPREAD = Exercise(
-    id="12.spread",
-    title="One channel to several servers",
-    hints=(
-        'The target `"ipv4:127.0.0.1:1001,127.0.0.1:1002"` names two addresses: `"ipv4:" + '
-        '",".join(addresses)`.',
-        'The policy stands in the service config: `{"loadBalancingConfig": [{"round_robin": {}}]}`.'
-        " `json.dumps` makes a text of it.",
-        'The text is an option of the channel: `options=[("grpc.service_config", text)]`.',
-    ),
-    judge=_judge_spread,
-    may_pause=True,
-    timeout_s=90.0,
-    kept="balance.spread",
-)
+SPREAD = Exercise.of("12.spread", _judge_spread)
 
 
 # 12.owner -----------------------------------------------------------------------------------------
@@ -147,18 +133,4 @@ def _judge_owner(answer: Any) -> Verdict:
     )
 
 
-OWNER = Exercise(
-    id="12.owner",
-    title="Consistent hashing",
-    hints=(
-        'Make a sorted list of pairs: `(position(b"a/0"), "a")`, a hundred for each server.',
-        '`bisect.bisect(points, (position(key), ""))` is the number of the first point after the'
-        " key.",
-        "After the last point comes the first one: `points[number % len(points)]`. Keep the list"
-        " of a tuple of servers in a dict, or it is sorted for each key.",
-    ),
-    judge=_judge_owner,
-    may_return_text=True,
-    timeout_s=60.0,
-    kept="balance.owner",
-)
+OWNER = Exercise.of("12.owner", _judge_owner)

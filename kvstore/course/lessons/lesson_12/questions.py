@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvstore.course import calibration
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, number_question
+from kvstore.course.questions import Answer
 from kvstore.measure import Run, during
 from kvstore.model import Prediction, scaling
 
@@ -67,109 +67,21 @@ def moved_share(before: Sequence[int], after: Sequence[int]) -> float:
     return sum(a != b for a, b in zip(before, after, strict=True)) / len(before)
 
 
-PREDICTIONS = (
-    PredictionQuestion(
-        "12.one_channel",
-        "One channel to 4 servers of 50 calls/s each, and 40 calls in flight: how many calls/s?",
-        measured=lambda per_s: per_s,
-        model=lambda per_s: Prediction(
+ANSWERS: Final = {
+    "12.one_channel": Answer(
+        lambda per_s: per_s,
+        lambda per_s: Prediction(
             1 / SERVICE_S, "calls/s", "one connection, so one server: 1/S", "server"
         ),
-        main=True,
     ),
-    PredictionQuestion(
-        "12.hot_key",
-        "4 servers with a shard each. One key gets 40 % of the calls: how many calls/s?",
-        measured=settled,
-        model=hot_key,
-        main=True,
+    "12.hot_key": Answer(settled, hot_key),
+    "12.open": Answer(
+        lambda run: 100 * run.operations_ok / run.issued, lambda run: answered_percent(run.issued)
     ),
-    PredictionQuestion(
-        "12.open",
-        "159 calls/s arrive, of users who do not wait for each other: how many percent are"
-        " answered?",
-        unit="%",
-        measured=lambda run: 100 * run.operations_ok / run.issued,
-        model=lambda run: answered_percent(run.issued),
-        main=True,
-    ),
-    PredictionQuestion(
-        "12.moved",
-        "A fifth server joins four, and a key's server is hash % servers: what share of the keys"
-        " gets another server?",
-        unit="of the keys",
-        measured=moved_share,
-        model=lambda before, after: Prediction(
+    "12.moved": Answer(
+        moved_share,
+        lambda before, after: Prediction(
             4 / 5, "of the keys", "a key stays if hash % 4 = hash % 5: 4 of 20 remainders"
         ),
     ),
-)
-
-QUIZ = (
-    QuizQuestion(
-        "12.restart",
-        "A service has 3 servers behind a load balancer for TCP connections. A gRPC client has one "
-        "channel. You add 3 servers. What does the client gain?",
-        (
-            Option("Twice the throughput.", why="Its connection stays at the server it has."),
-            Option(
-                "Nothing, until it connects again.",
-                right=True,
-                why="A server is chosen for a connection, and the channel keeps the one it has.",
-            ),
-            Option(
-                "A third more.",
-                why="The balancer sees no calls. It sees one connection, which exists already.",
-            ),
-        ),
-    ),
-    number_question(
-        "12.hottest",
-        "The hottest key gets {percent} % of the calls. A load test has 1,000 callers; each waits "
-        "for its reply before the next call. By what factor do {servers} servers exceed one?",
-        "times",
-        (
-            lambda percent, servers: 1 / scaling.busiest_share(servers, percent / 100),
-            "w = q + (1 - q)/s is the share of the busiest server, and the factor is 1/w.",
-        ),
-        (lambda percent, servers: servers, "Only if all servers get the same share."),
-        (
-            lambda percent, servers: servers - 1,
-            "That is near the truth for users who do not wait for each other. These callers do: all"
-            " of them end up in the longest queue.",
-        ),
-        (
-            lambda percent, servers: 100 / percent,
-            "1/q is the limit for very many servers: the busiest one also has a part of the other"
-            " keys.",
-        ),
-        percent=(4, 8, 10),
-        servers=(20, 30, 16),
-    ),
-    number_question(
-        "12.users",
-        "10 servers of 50 calls/s each have a hottest key with {percent} % of the calls; a hash "
-        "spreads the other keys evenly. 450 calls/s arrive, from users who do not wait for each "
-        "other. A full server refuses at once. What percentage of all calls is answered?",
-        "%",
-        (
-            lambda percent: 100 * answered_share(10, percent / 100, 450),
-            "1 - w + 1/(λ·S): the busiest server gets w·λ calls/s and answers 50 of them. Every "
-            "other server gets fewer than 50, and answers all.",
-        ),
-        (
-            lambda percent: 100 / (scaling.busiest_share(10, percent / 100) * SERVICE_S * 450),
-            "1/(w·S) is the throughput of a closed loop. Here nobody waits for the hot key but "
-            "the callers of its server.",
-        ),
-        (
-            lambda percent: 100 * (1 - scaling.busiest_share(10, percent / 100)),
-            "1 - w are the calls to the other servers. The busiest one answers 50 calls/s, too.",
-        ),
-        (
-            lambda percent: 100,
-            "All servers together can answer 500 calls/s, but the busiest one gets more than 50.",
-        ),
-        percent=(10, 12, 8),
-    ),
-)
+}

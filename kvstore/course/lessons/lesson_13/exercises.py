@@ -115,18 +115,7 @@ def _look_at_a_tie(answer: Any, given: Sequence[int]) -> None:
     )
 
 
-LEAST_OPEN = Exercise(
-    id="13.least_open",
-    title="Least outstanding calls",
-    hints=(
-        "`min(open_calls)` is the lowest count. Which servers have it?",
-        "`[server for server, calls in enumerate(open_calls) if calls == fewest]` is the list of"
-        " these servers.",
-        "`random.choice(servers)` takes one of a list at random.",
-    ),
-    judge=_judge_least_open,
-    kept="balance.least_outstanding",
-)
+LEAST_OPEN = Exercise.of("13.least_open", _judge_least_open)
 
 
 # 13.simulate --------------------------------------------------------------------------------------
@@ -225,17 +214,4 @@ def _judge_simulate(answer: Any) -> Verdict:
     )
 
 
-SIMULATE = Exercise(
-    id="13.simulate",
-    title="Choices by stale counts",
-    hints=(
-        "Keep one number for each server: when it will be free. A call begins at"
-        " `max(free_s[server], at_s)`.",
-        "A server that is free only in d seconds has d/service_s open calls, rounded up:"
-        " `math.ceil(max(0, free_s[k] - at_s) / service_s)`.",
-        "For each arrival: make a new report if `every_s` has passed, ask `choose`, move that"
-        " server's `free_s`, and append the time from the arrival to the end.",
-    ),
-    judge=_judge_simulate,
-    kept="balance.simulate",
-)
+SIMULATE = Exercise.of("13.simulate", _judge_simulate)

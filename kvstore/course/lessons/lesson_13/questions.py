@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, number_question
+from kvstore.course.questions import Answer
 from kvstore.measure import Run, during
 from kvstore.measure.audit import in_flight_between
 from kvstore.model import Prediction
@@ -81,98 +81,12 @@ def coin_wins_ms(drawn: Mapping[float, Sequence[float]], tossed: Sequence[float]
     return math.inf
 
 
-PREDICTIONS = (
-    PredictionQuestion(
-        "13.round_robin",
-        "Servers of 20, 20 and 60 ms in turn, 30 calls in flight: how many calls/s?",
-        measured=lambda run: run.answered_per_s,
-        model=lambda run: in_equal_shares(),
-        main=True,
+ANSWERS: Final = {
+    "13.round_robin": Answer(lambda run: run.answered_per_s, lambda run: in_equal_shares()),
+    "13.least_open": Answer(settled, lambda run: all_busy()),
+    "13.herd": Answer(
+        lambda run: run.latency_s(0.99),
+        lambda run: Prediction(herd_s(AGE_S), "s", "about T(λS - 1) + S, for T ≫ S"),
     ),
-    PredictionQuestion(
-        "13.least_open",
-        "The same servers, each call to one with the fewest open calls: how many calls/s?",
-        measured=settled,
-        model=lambda run: all_busy(),
-        main=True,
-    ),
-    PredictionQuestion(
-        "13.herd",
-        "Eight servers, your function, a report every 400 ms: what is p99?",
-        unit="s",
-        measured=lambda run: run.latency_s(0.99),
-        model=lambda run: Prediction(herd_s(AGE_S), "s", "about T(λS - 1) + S, for T ≫ S"),
-        main=True,
-    ),
-    PredictionQuestion(
-        "13.coin",
-        "Two choices by reports that come every T: from which T on has the coin the lower p99?",
-        unit="ms",
-        measured=coin_wins_ms,
-    ),
-)
-
-QUIZ = (
-    number_question(
-        "13.shares",
-        "Four servers take turns. S is {fast} ms at three of them, and {slow} ms at the fourth. "
-        "Many calls are in flight in a closed loop. How many calls/s at most?",
-        "calls/s",
-        (
-            lambda fast, slow: 4_000 / slow,
-            "A quarter of the calls at {slow} ms: 1 / (0.25 · S).",
-        ),
-        (
-            lambda fast, slow: 3_000 / fast + 1_000 / slow,
-            "3/S + 1/S of each needs a choice that keeps all four busy.",
-        ),
-        (
-            lambda fast, slow: 1_000 / slow,
-            "That is the slow server's own part. The others answer three times it.",
-        ),
-        fast=(10, 5, 8),
-        slow=(40, 50, 80),
-    ),
-    QuizQuestion(
-        "13.fails_fast",
-        "One of ten servers has lost its database. It answers every call at once, with an error. "
-        "The client chooses the least outstanding calls. What happens?",
-        (
-            Option(
-                "The server gets fewer calls than the others.",
-                why="Its calls end at once, so its count is the lowest nearly always.",
-            ),
-            Option(
-                "The server gets most of the calls.",
-                right=True,
-                why="The count cannot tell fast from broken. A client needs the errors as well: "
-                "gRPC and Envoy call it outlier detection.",
-            ),
-            Option(
-                "Each server gets a tenth.",
-                why="That would be round robin. The broken server has the fewest open calls.",
-            ),
-        ),
-    ),
-    QuizQuestion(
-        "13.many_clients",
-        "A thousand clients with a few calls each start at once. Each sees only its own open "
-        "calls, and takes the first of the servers with the fewest. What happens first?",
-        (
-            Option(
-                "The calls are spread evenly.",
-                why="Each client begins with zeros, and all of them break the tie in the same way.",
-            ),
-            Option(
-                "All clients call the first server.",
-                right=True,
-                why="All counts are 0, and the first server wins each tie. A random tie-break "
-                "spreads them, without any report.",
-            ),
-            Option(
-                "Half of the servers are idle.",
-                why="The first calls all go to one server; the second ones all go to the next.",
-            ),
-        ),
-    ),
-)
+    "13.coin": Answer(coin_wins_ms),
+}

@@ -209,17 +209,4 @@ def _root(error: BaseException) -> BaseException | None:
     return error.__cause__ or error.__context__
 
 
-CREATE_IF_ABSENT = Exercise(
-    id="14.create_if_absent",
-    kept="cluster.create_if_absent",
-    title="Create, only if absent",
-    hints=(
-        "Two calls, Range and then Put, leave a gap in which another client can write. `Txn` has"
-        " none.",
-        "The condition is a `Compare` with `target=Compare.VERSION`, `result=Compare.EQUAL` and"
-        " `version=0`.",
-        "`TxnRequest(compare=[...], success=[RequestOp(request_put=PutRequest(key=key,"
-        " value=value))])`; then return `stub.Txn(request).succeeded`.",
-    ),
-    judge=_judge_create_if_absent,
-)
+CREATE_IF_ABSENT = Exercise.of("14.create_if_absent", _judge_create_if_absent)

@@ -291,20 +291,4 @@ def _problem(trial: _Trial, requests: Sequence[Any], lasted_s: float) -> str:
     return ""
 
 
-CLIENT = Exercise(
-    id="15.client",
-    title="A client that loses nothing",
-    hints=(
-        "Begin with `bounded` of lesson 03: acquire, send with `future`, release in the callback.",
-        "Make one stub for each address, and give each call `timeout=timeout_s`.",
-        "In the callback, look at `call.code()`. If it is not OK, do not release the permit: send "
-        "the same request again with the stub of the other address.",
-        "Write a function `send(request, attempt)`; its callback calls `send` again. Give up "
-        "after a few attempts, and release the permit then.",
-    ),
-    judge=_judge_client,
-    may_return_none=True,
-    may_pause=True,
-    timeout_s=60.0,
-    kept="clients.patient",
-)
+CLIENT = Exercise.of("15.client", _judge_client)

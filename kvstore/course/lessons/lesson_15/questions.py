@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Answer
 from kvstore.model import Prediction, Station, bounds
 
 EXAMPLE = 1
@@ -60,72 +60,10 @@ def result_per_s(score: _Scored) -> float:
     return float(score.record["final"]["result"]["steady_per_s"])
 
 
-PREDICTIONS = (
-    PredictionQuestion(
-        "15.start",
-        "The example as it is, 26 calls in flight: how many calls per second?",
-        measured=lambda alone, full: full.throughput_per_s,
-        model=started,
-    ),
-    PredictionQuestion(
-        "15.result",
-        "The example with its two changes, 26 calls in flight: how many calls per second?",
-        measured=lambda alone, message, score: result_per_s(score),
-        model=improved,
-        main=True,
-    ),
-)
-
-QUIZ = (
-    QuizQuestion(
-        "15.idle",
-        "The processor of a service is 3 % busy, and the service is too slow. What do you know?",
-        (
-            Option(
-                "It needs more threads: it could do much more.",
-                why="The pool is only one of the stations that can be full.",
-            ),
-            Option(
-                "The processor is not the bottleneck.",
-                right=True,
-                why="A low utilisation excludes one station. It does not name another one.",
-            ),
-            Option("The network is slow.", why="Nothing here was measured on the network."),
-        ),
-    ),
-    QuizQuestion(
-        "15.kinds",
-        "Reads alone reach 60 calls/s, and updates alone 60 calls/s, though an update alone "
-        "takes twice as long. What binds?",
-        (
-            Option(
-                "A pool of threads.",
-                why="A pool of c serves c/D calls/s. With twice the D it serves half as many.",
-            ),
-            Option(
-                "A station that each call visits for the same time.",
-                right=True,
-                why="Its bound 1/D_max does not depend on the rest of the call: a global lock, for "
-                "example.",
-            ),
-            Option("The disk.", why="Here only reads use it, so updates would not be limited."),
-        ),
-    ),
-    QuizQuestion(
-        "15.two_changes",
-        "Three stations let 100, 115 and 300 calls/s through, and nothing else limits the service. "
-        "Two changes make each of the first two four times as wide. The throughput is then at "
-        "most ...",
-        (
-            Option("... 400 calls/s.", why="The third station lets only 300 through."),
-            Option("... 300 calls/s.", right=True, why="The smallest of 400, 460 and 300."),
-            Option(
-                "... 460 calls/s.",
-                why="The first station binds before the second, the third before both.",
-            ),
-        ),
-    ),
-)
+ANSWERS: Final = {
+    "15.start": Answer(lambda alone, full: full.throughput_per_s, started),
+    "15.result": Answer(lambda alone, message, score: result_per_s(score), improved),
+}
 
 
 def lets_through(name: str, measured: _Measured) -> float:

@@ -1,7 +1,7 @@
 """Lesson 16: the knee of an unknown service, and the p99 that its users will see."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -9,9 +9,6 @@ from hypothesis import strategies as st
 from kvstore.course import my_code
 from kvstore.course.exercises import Exercise, Verdict, expect, near, passed
 from kvstore.course.exercises.grading import Drawn
-
-Levels = Sequence[tuple[int, float, float]]
-"""Calls in flight, throughput in calls/s, mean residence time in seconds; one row for each run."""
 
 # 16.knee --------------------------------------------------------------------------------------
 
@@ -37,16 +34,9 @@ LEVELS = st.tuples(
     st.integers(1, 40),
     st.lists(st.integers(2, 300), max_size=6),
 ).map(_service)
-KNEE = Exercise(
-    id="16.knee",
-    title="The knee of an unknown service",
-    hints=(
-        "The two bounds meet at N*: N / (D + Z) = 1/D_max. Solve for N.",
-        "1/D_max is the highest throughput that you saw. D + Z is the time of a call without a"
-        " queue.",
-        "`min(R for N, X, R in levels)` times `max(X for N, X, R in levels)`.",
-    ),
-    judge=Drawn(
+KNEE = Exercise.of(
+    "16.knee",
+    Drawn(
         knee,
         LEVELS.map(lambda levels: (levels,)),
         mistakes=(
@@ -78,7 +68,6 @@ KNEE = Exercise(
         ),
         right="N* = (D + Z)·X_max. D + Z is the time of a call alone, and X_max the highest X.",
     ),
-    kept="laws.knee",
 )
 
 # 16.p99 ---------------------------------------------------------------------------------------
@@ -143,16 +132,4 @@ def _reference(workers: int) -> list[float]:
     return [p99_at(0.8 * 4 / WORK_S, [WORK_S], workers, 4_000) for _ in range(12)]
 
 
-P99 = Exercise(
-    id="16.p99",
-    title="The p99 of random arrivals",
-    hints=(
-        "Three lists of the same length: arrivals, work, response times.",
-        "`itertools.accumulate` turns gaps into arrivals. `random.choices(work_s, k=calls)` draws"
-        " the work.",
-        "`sorted(times_s)[int(0.99 * calls)]` is the p99.",
-    ),
-    judge=_judge_p99,
-    timeout_s=60.0,
-    kept="laws.p99_at",
-)
+P99 = Exercise.of("16.p99", _judge_p99)
