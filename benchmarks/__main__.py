@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from kvstore.measure import describe_host
 
-NAMES = ("overhead", "ladder", "performance", "coverage")
+NAMES = ("overhead", "ladder", "performance")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

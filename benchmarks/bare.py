@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 
-from benchmarks.turns import Turn
+from benchmarks.harness import Turn
 from kvstore import gc_control
 from kvstore.client import measured_channel
 from kvstore.client.channel import CONNECT_S, OPTIONS, Target, server_status
@@ -120,7 +120,7 @@ def _turn(shape: Shape, address: str, seconds: float, measured: bool) -> Turn:
         answered = _answered_ok(beside, address) - before
     if answered != operations:
         raise RuntimeError(f"{shape}: {operations} operations, and {answered} were answered OK")
-    return Turn(operations / took_s, cpu_s / operations, operations)
+    return Turn(operations / took_s, cpu_s / operations)
 
 
 def _answered_ok(channel: grpc.Channel, address: str) -> int:

@@ -8,29 +8,32 @@ measured before each round, so that a machine that slows down affects both. The 
 table are written to docs/ (with --quick to executed/).
 """
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 from tqdm import tqdm
 
-from benchmarks import bare
-from benchmarks.cost import NAMES, between, cost_of
-from benchmarks.ladder_page import Rung, write_page
+from benchmarks import bare, harness
+from benchmarks.harness import four_digits
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.workload import Operations, Workload
-from kvstore.course import calibration
-from kvstore.measure import Run, describe_host
-from kvstore.model import Prediction, Station, bounds
+from kvstore.course.rendering import TIMES
+from kvstore.course.views import style
+from kvstore.measure import Run, cores, describe_host
+from kvstore.measure.validity import STOLEN
+from kvstore.model import Prediction, Station, batching, bounds
 from kvstore.protocol import CREATE, RETRIEVE
 from kvstore.server import Server, serving
 
-ROOT = Path(__file__).parent.parent
 READ_S, WRITE_S = 0.010, 0.050
 PRELOADED = {"global": 60, "per_key": 500}
 """Preloaded keys: enough for the deletes; few with one lock, which serialises the preload."""
@@ -51,6 +54,12 @@ MEAN_DISK_S = 0.040
 """Mean disk time of an operation of the mix in a long run, in seconds."""
 ENDS = {"OK", "NOT_FOUND", "ALREADY_EXISTS"}
 """Statuses of the mix: a delete may be processed before an update, and few one-byte keys exist."""
+CPUS: Final = ("client CPU", "server CPU", "all cores")
+"""The bottlenecks that are a processor."""
+A_CORE: Final = 0.8
+"""A process that is the bottleneck and uses less of a core than this did not get the core."""
+SAME_BYTES: Final = {"svg.hashsalt": "course", "svg.fonttype": "path"}
+"""Settings of matplotlib: identifiers that are not random, and text as paths without a font."""
 
 
 class Pace(NamedTuple):
@@ -64,22 +73,95 @@ class Pace(NamedTuple):
         return f"{self.rounds} rounds of {self.run_s:g} s for each step"
 
 
+class Cost(NamedTuple):
+    """CPU time of one operation in seconds, measured in a calibration run."""
+
+    client_cpu_s: float
+    server_cpu_s: float
+    client_serial_s: float
+    server_serial_s: float
+    """The serial parts of the CPU times, see `Cpu.serial_s`."""
+
+    def most(self, machine_cores: float) -> Prediction:
+        """Return the throughput at which the busier process, or all cores together, are full."""
+        both_s = (self.client_cpu_s + self.server_cpu_s) / machine_cores
+        each_s = (self.client_serial_s, self.server_serial_s, both_s)
+        # A short run may be too short for the system to measure CPU time, which is not 0.
+        longest_s, binds = max(zip(each_s, CPUS, strict=True))
+        return Prediction(1 / max(longest_s, 1e-9), "operations/s", "1 / D_max", binds)
+
+
+def cost_of(run: Run) -> Cost:
+    """Return the mean CPU seconds of one operation in client and server."""
+    cpu, operations = (run.client_cpu, run.server_cpu), max(1, run.operations_ok)
+    seconds = [*(each.total_s for each in cpu), *(each.serial_s for each in cpu)]
+    return Cost(*(each_s / operations for each_s in seconds))
+
+
+def between(ends: dict[int, Cost], size: int) -> Cost:
+    """Return the CPU time of one operation in batches of k = `size`: a / k + b, from `ends`."""
+    sides = []
+    for side in Cost._fields:
+        a_s, b_s = batching.fit({k: k * getattr(cost, side) for k, cost in ends.items()})
+        sides.append(max(0.0, a_s) / size + max(0.0, b_s))
+    return Cost(*sides)
+
+
+class Rung(NamedTuple):
+    """One step of the ladder."""
+
+    name: str
+    conditions: str
+    predicted_per_s: float
+    measured_per_s: float
+    binds: str
+    """The predicted bottleneck."""
+    client_busy: float
+    server_busy: float
+    """The share of a core that each event loop used (without an event loop: the process). Far below
+    1 with a CPU as the predicted bottleneck, another program used the core."""
+    stolen: float = 0.0
+    """Cores that the host took from its virtual machine during the runs."""
+
+    @property
+    def ratio(self) -> float:
+        """Measured over predicted."""
+        return self.measured_per_s / self.predicted_per_s
+
+    @property
+    def starved(self) -> bool:
+        """Whether a CPU was the predicted bottleneck and neither process had most of a core."""
+        return self.binds in CPUS and max(self.client_busy, self.server_busy) < A_CORE
+
+    @property
+    def row(self) -> dict[str, str]:
+        """The rung as a row of the table."""
+        busy = f"{self.client_busy:.2f} / {self.server_busy:.2f}"
+        return {
+            "step": self.name,
+            "conditions": self.conditions,
+            "predicted (operations/s)": four_digits(self.predicted_per_s),
+            "measured (operations/s)": four_digits(self.measured_per_s),
+            "measured ÷ predicted": f"{self.ratio:.2f}",
+            "bottleneck": self.binds,
+            "busy share of a core, client / server": busy,
+        }
+
+
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
     """Yield one row for each step: predicted, measured, their ratio, bottleneck. Write the page."""
     pace = Pace(1, 1.0, 0.5) if quick else Pace(5, 2.5, 1.0)
-    folder = ROOT / ("executed" if quick else "docs")
     steps = []
-    for rung in rungs(pace):
-        steps.append(rung)
-        yield rung.row
-    folder.mkdir(exist_ok=True)
-    for path in write_page(folder, steps, describe_host(), str(pace)):
-        tqdm.write(f"  wrote {path.relative_to(ROOT)}")
-
-
-def rungs(pace: Pace) -> Iterator[Rung]:
-    """Yield each step, predicted and measured."""
-    return itertools.chain(_with_disk(pace), _without_disk(pace))
+    for ladder in (_with_disk, _without_disk):
+        for rung in ladder(pace):
+            steps.append(rung)
+            yield rung.row
+    page = harness.write("ladder.md", quick, markdown(steps, describe_host(), str(pace)))
+    with mpl.rc_context(cast("Any", SAME_BYTES)):
+        figure = Figure(figsize=(11.0, 1.6 + 0.62 * len(steps)), layout="constrained")
+        draw(steps, figure.add_subplot())
+        figure.savefig(page.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
+    tqdm.write(f"  wrote {page} and its figure")
 
 
 def _with_disk(pace: Pace) -> Iterator[Rung]:
@@ -134,7 +216,11 @@ def _other_stations(strategy: strategies.Strategy, calibration_s: float) -> list
     cost = cost_of(loaded)
     # The CPU time of client and server is part of the round trip; each is its own station.
     rest_s = max(0.0, alone.mean_residence_s - cost.client_serial_s - cost.server_serial_s)
-    return [Station("rest of the round trip", rest_s, math.inf), *cost.stations()]
+    return [
+        Station("rest of the round trip", rest_s, math.inf),
+        Station("client CPU", cost.client_serial_s),
+        Station("server CPU", cost.server_serial_s),
+    ]
 
 
 def _without_disk(pace: Pace) -> Iterator[Rung]:
@@ -154,14 +240,14 @@ def _without_disk(pace: Pace) -> Iterator[Rung]:
             few = run_small(
                 strategies.tasks, server, in_flight=CALIBRATED_AT, duration_s=pace.calibration_s
             )
-            return cost_of(few).most()
+            return cost_of(few).most(cores())
 
         def line(size: int) -> Prediction:
             ends = {
                 k: cost_of(run_batches(server, k, pace.calibration_s))
                 for k in (SIZES[0], SIZES[-1])
             }
-            return between(ends, size).most()
+            return between(ends, size).most(cores())
 
         run = partial(run_small, strategies.blocking, duration_s=pace.run_s)
         yield _rung("blocking", conditions, trip, settings, run, pace.rounds)
@@ -185,8 +271,7 @@ def run_batches(server: Server, size: int, duration_s: float) -> Run:
         batch=size,
         streams=STREAMS,
     )
-    if set(run.outcomes()) != {"OK"}:  # a wrong value would have ended the run
-        raise RuntimeError(f"every operation should be answered OK, got {run.outcomes()}")
+    harness.turn_of(run)
     return run
 
 
@@ -212,30 +297,16 @@ def _rung(
             runs.append(run(server=server))
         if set(runs[-1].outcomes()) - ENDS:
             raise RuntimeError(f"{name}: every call should be answered, got {runs[-1].outcomes()}")
-    values = [each.value for each in predictions]
-    binds = Counter(each.binds for each in predictions).most_common(1)[0][0]
     return Rung(
         name,
         conditions,
-        fmean(values),
+        fmean(each.value for each in predictions),
         fmean(each.throughput_per_s for each in runs),
-        binds,
+        Counter(each.binds for each in predictions).most_common(1)[0][0],
         fmean(each.client_cpu.serial_s / each.window_s for each in runs),
         fmean(each.server_cpu.serial_s / each.window_s for each in runs),
         fmean(each.stolen_cores for each in runs),
-        _interval(values, cpu=binds in NAMES.values()) if len(values) > 1 else None,
     )
-
-
-def _interval(predictions: Sequence[float], *, cpu: bool) -> tuple[float, float]:
-    """Return the interval of their mean that 90 % of the runs are meant to hit.
-
-    How far the rounds differ says how well the parts are known, and the model may be off as well.
-    """
-    middle = fmean(predictions)
-    known = calibration.spread(predictions)
-    half = math.hypot(calibration.CPU_ERROR if cpu else calibration.DELAYS_ERROR, known)
-    return middle / (1 + half), middle * (1 + half)
 
 
 def drawn_disk_s(mix: Workload, busy_s: float) -> float:
@@ -255,3 +326,81 @@ def drawn_disk_s(mix: Workload, busy_s: float) -> float:
         drawn += 1
         total_s += READ_S if operation.kind == RETRIEVE else WRITE_S
     return total_s / drawn
+
+
+def draw(rungs: Sequence[Rung], ax: Axes) -> None:
+    """Draw the steps from the bottom up on a logarithmic axis: predicted lines, measured dots."""
+    with style.canvas(ax) as ax:
+        heights = np.arange(len(rungs))
+        measured = [rung.measured_per_s for rung in rungs]
+        predicted = [rung.predicted_per_s for rung in rungs]
+        ax.plot(measured, heights, color="#CCCCCC", linewidth=1.5, zorder=1)
+        ax.plot(measured, heights, "o", color=style.MEASURED, label="measured", zorder=3)
+        ax.plot(
+            predicted,
+            heights,
+            "|",
+            color=style.PREDICTED,
+            markersize=26,
+            markeredgewidth=2,
+            label="predicted before the run",
+            zorder=4,
+        )
+        for height, rung in zip(heights, rungs, strict=True):
+            ax.annotate(
+                f"{four_digits(rung.measured_per_s)}/s, {rung.ratio:.2f} {TIMES} predicted",
+                (max(rung.measured_per_s, rung.predicted_per_s), height),
+                (12, 0),
+                textcoords="offset points",
+                va="center",
+                bbox=style.PAPER,
+                zorder=2,
+            )
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+        # Room for the number beside the highest dot, in proportion to the range of the axis.
+        lowest, highest = min(measured + predicted), max(measured + predicted)
+        ax.set_xlim(lowest / 2, highest * (highest / lowest) ** 0.55)
+        ax.set_ylim(-0.6, len(rungs) - 0.4)
+        ax.set_yticks(heights, [f"{rung.name}\n{rung.conditions}" for rung in rungs])
+        ax.set_xlabel("throughput (operations/s)")
+    ax.grid(visible=False, axis="y")
+
+
+def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> list[str]:
+    """Return the lines of the page: the table, and the conditions of the measurement."""
+    first = rungs[0].measured_per_s
+    over = f"{TIMES} the first"
+    table = [{**rung.row, over: four_digits(rung.measured_per_s / first)} for rung in rungs]
+    stolen = max(rung.stolen for rung in rungs)
+    starved = "; ".join(rung.name for rung in rungs if rung.starved)
+    return [
+        "# The ladder",
+        "",
+        "The throughput of one key-value service, step by step, each predicted before its run.",
+        "`python3 course.py bench ladder` measures the steps on your machine and writes this page.",
+        "",
+        "![Throughput of each step, predicted and measured](ladder.svg)",
+        "",
+        *harness.markdown(table, texts=2),
+        "",
+        *(
+            [
+                "A CPU was the predicted bottleneck, but other programs used the cores:"
+                f" {starved}. Measure again on a quiet machine.",
+                "",
+            ]
+            if starved
+            else []
+        ),
+        f"{harness.machine(host)} {pace}; parts of a prediction were measured before each round.",
+        *(
+            [f"The host of this virtual machine took up to {stolen:.2f} of its cores away."]
+            if stolen > STOLEN
+            else []
+        ),
+        "Client and server are two processes on this machine. The server uses asyncio, and so do",
+        "the clients of the last six steps. A processor is the bottleneck if the event loop of one",
+        "process is always busy; the table shows how busy both event loops were.",
+        "Values that batches read were compared with the values written.",
+    ]

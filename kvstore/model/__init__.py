@@ -6,7 +6,7 @@
     overload      arrival rates above capacity: goodput, bursts, shedding, retries, memory
     tail_latency  servers that stall or die, and the slowest of several replies
     batching      throughput with several operations in a message, or several writes in an fsync
-    scaling       several processes and servers: the cores, the busiest server, the hottest key
+    scaling       several servers with keys used unevenly: the share of the busiest one
 
 The models import no client and no measurement, so that they cannot be fitted to the calls they
 predict.

@@ -16,16 +16,6 @@ from kvstore.model import (
 LOCK = Station("lock", 0.010)
 POOL = Station("pool", 0.020, 4)
 FREE = Station("free", 0.0)
-DISK = {"read_delay_s": 0.010, "write_delay_s": 0.050}
-UNARY = {
-    "generators": 1,
-    "servers": 2,
-    "cores": 2,
-    "client_s": 1e-4,
-    "server_s": 2e-4,
-    "client_serial_s": 1e-4,
-    "server_serial_s": 2e-4,
-}
 
 
 REFUSED = [
@@ -47,7 +37,7 @@ REFUSED = [
         "from_s must be from 0 to below 1 s, got 1",
         lambda: overload.goodput(1, POOL, deadline_s=1, offered_for_s=1, from_s=1),
     ),
-    ("generators must be .* got 0", lambda: scaling.throughput(**{**UNARY, "generators": 0})),
+    ("servers must be 1 or more, got 0", lambda: scaling.busiest_share(0, 0.1)),
 ]
 
 

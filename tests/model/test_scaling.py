@@ -1,31 +1,8 @@
-"""scaling.py: several processes and servers, by hand; keys used unevenly, by hand and simulated."""
+"""scaling.py: keys used unevenly, by hand."""
 
 import pytest
 
 from kvstore.model import scaling
-
-UNARY = {"client_s": 100e-6, "server_s": 200e-6}
-"""No part of it is beside the interpreter."""
-SERIAL = {"client_serial_s": 100e-6, "server_serial_s": 200e-6}
-
-
-@pytest.mark.parametrize(
-    ("generators", "servers", "cores", "per_s", "binds", "says"),
-    [
-        (2, 1, 2, 5_000, "servers", "1 server, 200 µs an operation: s / D'_server"),
-        (2, 3, 16, 15_000, "servers", "3 servers, 200 µs"),
-        (1, 2, 2, 2 / 300e-6, "cores", "2 cores for 100 µs + 200 µs an operation: cores / "),
-        (1, 2, 4, 10_000, "generators", "1 generator, 100 µs an operation: p / D'_client"),
-    ],
-)
-def test_the_narrowest_of_three_binds(generators, servers, cores, per_s, binds, says):
-    predicted = scaling.throughput(
-        generators=generators, servers=servers, cores=cores, **UNARY, **SERIAL
-    )
-
-    assert predicted.value == pytest.approx(per_s)
-    assert ("operations/s", binds) == (predicted.unit, predicted.binds)
-    assert predicted.reason.startswith(says)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,15 @@
-"""ladder.py and performance.py: what a step is predicted from, and ratios within a round."""
+"""What a step of the ladder is predicted from, ratios within a round, and counts of the server."""
 
 import math
 
 import pytest
 
-from benchmarks import page
-from benchmarks.cost import Cost, between
-from benchmarks.coverage import Case, row
-from benchmarks.ladder import READ_S, WRITE_S, drawn_disk_s
-from benchmarks.ladder_page import Rung
-from benchmarks.performance import rows
-from benchmarks.turns import Turn
-from kvstore.client import workload
+from benchmarks import bare
+from benchmarks.bare import Shape
+from benchmarks.harness import Turn, in_turns, rows
+from benchmarks.ladder import READ_S, WRITE_S, Cost, Rung, between, drawn_disk_s
+from benchmarks.overhead import clients
+from kvstore.client import strategies, workload
 
 
 @pytest.mark.parametrize(
@@ -24,7 +22,7 @@ from kvstore.client import workload
     ],
 )
 def test_the_busier_process_binds_or_both_where_there_is_one_core(cost, cores, per_s, binds):
-    predicted = cost.most(machine_cores=cores)
+    predicted = cost.most(cores)
 
     assert (pytest.approx(per_s), binds) == (predicted.value, predicted.binds)
 
@@ -55,14 +53,12 @@ def test_a_step_says_where_other_programs_had_the_cores():
     assert not busy._replace(server_busy=0.5, binds="disk").starved
 
 
-def test_programs_are_compared_within_a_round():
-    def turns(*rates: float, cpu_s: float) -> list[Turn]:
-        return [Turn(rate, cpu_s) for rate in rates]
-
+def test_clients_are_compared_within_a_round():
+    """The machine slowed down in a round, and all with it."""
     first, second = rows(
         {
-            "first": turns(100.0, 200.0, 1_000.0, cpu_s=1e-6),
-            "other": turns(40.0, 300.0, 500.0, cpu_s=math.nan),
+            "first": [Turn(rate, 1e-6) for rate in (100.0, 200.0, 1_000.0)],
+            "other": [Turn(rate, math.nan) for rate in (40.0, 300.0, 500.0)],
         }
     )
 
@@ -70,19 +66,21 @@ def test_programs_are_compared_within_a_round():
     assert (first["CPU us of the client"], second["CPU us of the client"]) == ("1", "?")
 
 
-def test_intervals_are_counted_with_their_half_widths():
-    """0.8 to 1.25 of 100 is a quarter to each side on a log scale."""
-    cases = [Case("steps", "a", 80.0, 125.0, at) for at in (81.0, 124.0, 100.0, 126.0)]
+@pytest.mark.slow
+def test_a_bare_loop_whose_calls_fail_is_no_fast_loop(quick_server, monkeypatch):
+    missing = bare.retrieve(b"no such key")
+    monkeypatch.setattr(bare, "retrieve", lambda key: missing)
 
-    assert {"part": "steps", "intervals": "4", "held": "75%", "median half width": "25%"} == row(
-        "steps", cases
-    )
-    assert "0" == row("none", [])["intervals"]
+    with pytest.raises(RuntimeError, match="and 0 were answered OK"):
+        bare.run(Shape(strategies.blocking), quick_server.address, 0.1)
 
 
-def test_the_section_of_the_intervals_stays_behind_a_new_page(tmp_path):
-    path = tmp_path / "performance.md"
-    assert ("", "") == page.before_and_after(path)
-    path.write_text(f"# Old\n\n{page.INTERVALS}\n\nkept\n")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "shape", [Shape(strategies.pipelined, 4, streams=2, batch=8), Shape(strategies.bounded, 4)]
+)
+def test_the_clients_take_turns_against_one_server(shape, quick_server):
+    rounds = in_turns(clients(shape, quick_server, 0.3), 1)
 
-    assert ("# Old\n\n", f"{page.INTERVALS}\n\nkept\n") == page.before_and_after(path)
+    assert 3 == len(rounds)
+    assert all(turn.per_s > 0 for turns in rounds.values() for turn in turns)
