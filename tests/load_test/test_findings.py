@@ -14,6 +14,7 @@ from kvstore.load_test.findings import findings
 from kvstore.load_test.session import COMPLETE, MISSED, status_of
 from kvstore.measure import Outcome
 from kvstore.measure.recorder import Recorder, Sample, sample_rows
+from kvstore.protocol import UNAVAILABLE
 
 
 def test_the_first_round_of_a_level_is_not_in_its_residence_time():
@@ -58,6 +59,16 @@ def test_a_generator_that_was_stopped_does_not_blame_the_service():
 
     assert "clock" in names
     assert "stood still" not in names
+
+
+def test_a_time_in_which_calls_only_failed_is_named():
+    recorder = Recorder()
+    for number in range(100):
+        status = UNAVAILABLE if 40 <= number < 60 else 0
+        recorder.record(math.nan, number / 10, number / 10 + 0.01, 1, status, 1, 1)
+    found = {each.name: each.text for each in findings(run_of_recorder(recorder))}
+
+    assert "from 3.9 to 6.0 s, for 2.1 s (20 calls failed)" in found["away"]
 
 
 @pytest.mark.parametrize("took_s", [[3.0] * 8, [0.02] * 100 + [0.5] + [0.02] * 100])

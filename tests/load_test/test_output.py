@@ -8,14 +8,15 @@ import re
 import subprocess
 import sys
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from greeter import greeter
 from orders import PING, WATCH, orders
+from test_levels_and_steps import GOOD
 
-from kvstore.load_test.__main__ import command, main
-from kvstore.load_test.options import Flags
+from kvstore.load_test.__main__ import main
+from kvstore.load_test.levels import Calibration
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,8 +25,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def load(service, capsys):
-    def made(*arguments, method=PING):
-        status = main([service.address, method, "-q", *map(str, arguments)])
+    def made(*arguments, method=PING, address=service.address):
+        status = main([address, method, "-q", *map(str, arguments)])
         return status, *capsys.readouterr()
 
     return made
@@ -55,7 +56,9 @@ def test_csv_has_a_row_for_each_call(load):
 
 
 def test_a_page_has_the_prediction_then_the_run_in_80_columns_and_four_pictures(load):
-    status, out, _ = load("-s", "0.3s", "-c", 3, "-o", "html")
+    with greeter(work_s=0.02, workers=2) as slow:  # few calls take little of the processor
+        flags = ("-s", "0.3s", "-c", 3, "-o", "html")
+        status, out, _ = load(*flags, method="greeter.v1.Greeter/Hello", address=slow.address)
     data = re.search(r'<script type="application/json" id="report">(.*?)</script>', out, re.S)
     text = html.unescape("\n".join(re.findall(r"<pre>(.*?)</pre>", out, re.S)))
 
@@ -118,7 +121,9 @@ def test_a_stream_cut_by_time_has_no_ceiling_and_no_rate(load):
     assert "--stream-messages" in err
 
 
-def test_a_search_for_what_no_rate_can_meet_says_so_and_tries_none(load):
+def test_a_search_for_what_no_rate_can_meet_says_so_and_tries_none(load, monkeypatch):
+    known = Calibration(levels=GOOD, machine_cores=2)
+    monkeypatch.setattr("kvstore.load_test.session.calibrate", lambda *_, **__: known)
     status, out, _ = load("--find-rate", "--p99", "1us", "-o", "json")
     found = json.loads(out)["search"]
 
@@ -154,15 +159,3 @@ def test_the_commands_need_nothing_of_the_lessons(module):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
-
-
-def test_every_flag_of_the_command_has_a_typed_field():
-    flags = {each.name: each.default for each in fields(Flags)}
-    parameters = {each.name for each in command.params if each.expose_value}
-
-    assert set(flags) == parameters
-    assert all(
-        flags[each.name] == each.default
-        for each in command.params
-        if each.expose_value and isinstance(each.default, str | float) and each.name != "address"
-    )
