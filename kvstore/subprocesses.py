@@ -191,15 +191,8 @@ def program(command: Sequence[str]) -> Iterator[Program]:
 @contextmanager
 def private_folder(prefix: str) -> Iterator[Path]:
     """Make a temporary folder for the block. A child deletes it if this process is killed."""
-    with tempfile.TemporaryDirectory(prefix=prefix) as made, deleted_at_our_end(Path(made)):
+    with tempfile.TemporaryDirectory(prefix=prefix) as made, process(_command("folder", made)):
         yield Path(made)
-
-
-@contextmanager
-def deleted_at_our_end(folder: Path) -> Iterator[None]:
-    """Let a child delete this folder if this process ends before the block does."""
-    with process(_command("folder", str(folder))):
-        yield
 
 
 @contextmanager
@@ -243,14 +236,6 @@ def shielded() -> Iterator[None]:
         signal.signal(signal.SIGINT, usual)
         if received:
             usual(*received[-1])
-
-
-def interrupt_main() -> None:
-    """Raise `KeyboardInterrupt` in this process's main thread, as Ctrl-C would; from any thread."""
-    if sys.platform == "win32":
-        signal.raise_signal(signal.SIGINT)
-    else:  # sent to that thread: else its current wait would not end
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def on_signals(action: Callable[[], object]) -> None:

@@ -5,16 +5,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from pathlib import Path
 
 import grpc
 import pytest
 from stacks import calling
 
-from kvstore.client import load, workload
-from kvstore.client.strategies import tasks
-from kvstore.server import ServerSettings, serving, serving_sharded
+from kvstore.server import ServerSettings, serving
 from kvstore.server.durable import DurableStore
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
@@ -60,53 +56,6 @@ def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path):
     assert list(acknowledged.values()) == list(reply.values)
 
 
-PARENT = """
-import signal, sys
-from contextlib import nullcontext
-from tempfile import TemporaryDirectory
-from kvstore.server import serving
-
-_, own, kills = sys.argv
-with (
-    nullcontext(own) if own else TemporaryDirectory() as folder,
-    serving(use_asyncio=True, store=f"sqlite:{folder}/data") as server,
-):
-    if kills:
-        server.kill()
-    print(folder, flush=True)
-    signal.pause()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
-@pytest.mark.parametrize(("own", "kills"), [("", ""), ("", "the server too"), ("own", "")])
-def test_a_database_outlives_a_kill_in_a_folder_of_ones_own_only(own, kills, tmp_path):
-    (tmp_path / "own").mkdir()
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT, own and tmp_path / own, kills],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    ) as parent:
-        assert parent.stdout is not None
-        folder = Path(parent.stdout.readline().strip())
-        assert (folder / "data").is_dir()
-        parent.kill()
-    end_s = time.monotonic() + 2 * HANG_S
-    while not own and folder.exists():
-        assert time.monotonic() < end_s, "the database is still there after the kill"
-        time.sleep(0.05)
-    while own:  # until the server has ended as well
-        try:
-            DurableStore(ServerSettings(**DURABLE, store=f"sqlite:{folder}/data")).close()
-            return
-        except OSError:
-            assert time.monotonic() < end_s
-            time.sleep(0.05)
-    assert (tmp_path / "own").is_dir()
-
-
 FILE_LIMIT = """
 import resource, runpy
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
@@ -149,16 +98,8 @@ def test_when_the_disk_is_full_writes_are_refused_by_name_and_what_was_answered_
     kept.close()
 
     assert {grpc.StatusCode.INTERNAL, grpc.StatusCode.OK} == set(codes.values())
-    assert {key for key, code in codes.items() if code is grpc.StatusCode.OK} <= set(kept._values)
+    assert {key for key, code in codes.items() if code is grpc.StatusCode.OK} <= set(
+        kept.memory._values
+    )
     assert 0 == server.returncode
     assert 1 == errors.count("the disk failed: nothing more is written")
-
-
-@pytest.mark.slow
-def test_shards_have_folders_of_their_own(tmp_path):
-    creates = workload.crud(mix={"create": 1}, sizes="fixed", value_bytes_mean=30)
-    with serving_sharded(2, **DURABLE, store=f"sqlite:{tmp_path}") as servers:
-        run = load.run(tasks, servers, creates, in_flight=4, calls=20)
-
-    assert {"OK": 20} == run.outcomes()
-    assert {"shard-0-of-2", "shard-1-of-2"} == {folder.name for folder in tmp_path.iterdir()}

@@ -4,6 +4,7 @@ The errors are kept, as a notebook keeps the last one. Without that, what they h
 collected, and so stopped.
 """
 
+import _thread
 import importlib.util
 import itertools
 import signal
@@ -20,7 +21,6 @@ from kvstore.course.lessons.lesson_15 import questions as lesson_15
 from kvstore.course.lessons.lesson_15.judge import Refused
 from kvstore.measure import audit
 from kvstore.server import serving
-from kvstore.subprocesses import interrupt_main
 
 HANG_S = 30.0
 
@@ -65,7 +65,7 @@ def test_while_a_fleet_starts_it_leaves_no_worker_and_no_thread():
         end_s = time.monotonic() + HANG_S
         while not workers() and time.monotonic() < end_s:
             time.sleep(0.01)
-        interrupt_main()
+        _thread.interrupt_main()
 
     assert [] == workers()
     threads = set(threading.enumerate())

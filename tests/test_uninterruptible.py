@@ -1,5 +1,6 @@
 """channel.py: the work ends as it would here, and Ctrl-C does not interrupt it."""
 
+import _thread
 import subprocess
 import sys
 import threading
@@ -7,7 +8,6 @@ import threading
 import pytest
 
 from kvstore.client.channel import uninterrupted
-from kvstore.subprocesses import interrupt_main
 
 
 def test_the_work_gives_what_it_returns_and_raises_what_it_raises():
@@ -20,7 +20,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_work():
     go_on, ended = threading.Event(), threading.Event()
 
     def work() -> None:
-        interrupt_main()
+        _thread.interrupt_main()
         go_on.wait(10)
         ended.set()
 

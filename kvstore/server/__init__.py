@@ -24,7 +24,6 @@ from kvstore.server.launch import (
     ShardedServer,
     serving,
     serving_replicas,
-    serving_sharded,
 )
 from kvstore.server_settings import LOCKINGS, ServerSettings
 
@@ -42,7 +41,6 @@ __all__ = [
     "etcd_cluster",
     "serving",
     "serving_replicas",
-    "serving_sharded",
 ]
 
 

@@ -37,10 +37,10 @@ class _Write(NamedTuple):
     answer: "Future[Answer]"
 
 
-class DurableStore(Store):
+class DurableStore:
     """Keys and values in memory, and in a file that one thread writes.
 
-    Reads use the memory, which has only what is on the disk already: a crash loses no write that a
+    Reads use `memory`, which has only what is on the disk already: a crash loses no write that a
     client has read. Writes queue for the thread. With `group_commit`, all that wait share one
     transaction with one fsync; otherwise each write has its own. The simulated disk comes before
     each transaction: it makes a fast disk slow.
@@ -49,13 +49,13 @@ class DurableStore(Store):
     """
 
     def __init__(self, settings: ServerSettings) -> None:
-        super().__init__()
+        self.memory = Store()
         self._group_commit = settings.group_commit
         self._disk = disk_for(settings)
         self._file = open_file(Path(settings.store_place))
-        self._values.update(self._file.execute("select key, value from entries"))
+        self.memory._values.update(self._file.execute("select key, value from entries"))
         self._ahead = Store()  # the data once everything taken is on the disk
-        self._ahead._values.update(self._values)
+        self._ahead._values.update(self.memory._values)
         self._failed = False
         self._waiting: SimpleQueue[_Write | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._write_all, name="durable", daemon=True)
@@ -66,27 +66,12 @@ class DurableStore(Store):
     ) -> "Future[Answer]":
         """Execute these operations in order; the future has the answer when they are on the disk.
 
-        Otherwise as `apply_columns`. When the disk fails, every status is INTERNAL, and also that
-        of all later writes, because the content of the disk is unknown.
+        Otherwise as `Store.apply_columns`. When the disk fails, every status is INTERNAL, and also
+        that of all later writes, because the content of the disk is unknown.
         """
         answer: Future[Answer] = Future()
         self._waiting.put(_Write(kinds, keys, values, answer))
         return answer
-
-    def apply(self, kind: int, key: bytes, value: bytes) -> tuple[int, bytes]:
-        """As `Store.apply`; a write blocks the calling thread until it is on the disk."""
-        if kind == RETRIEVE:
-            return super().apply(kind, key, value)
-        statuses, _ = self.write(bytes([kind]), [key], _carried(kind, value)).result()
-        return statuses[0], b""
-
-    def apply_columns(
-        self, kinds: bytes, keys: Sequence[bytes], values: Iterable[bytes]
-    ) -> tuple[bytes, list[bytes]]:
-        """As `Store.apply_columns`; a write blocks the thread until it is on the disk."""
-        if only_reads(kinds):
-            return super().apply_columns(kinds, keys, values)
-        return self.write(kinds, keys, values).result()
 
     def close(self) -> None:
         """Write what waits, and release the folder."""
@@ -140,9 +125,9 @@ class DurableStore(Store):
         with self._file as file:  # one transaction, one fsync
             file.executemany("insert or replace into entries values (?, ?)", kept)
             file.executemany("delete from entries where key = ?", ((key,) for key in gone))
-        self._values.update(kept)
+        self.memory._values.update(kept)
         for key in gone:
-            self._values.pop(key, None)
+            self.memory._values.pop(key, None)
         return answers
 
 
@@ -205,7 +190,8 @@ class DurableService(AsyncKeyValueService):
 
     def __init__(self, settings: ServerSettings, counts: Counts) -> None:
         super().__init__(settings, counts)
-        self._store = self._durable = DurableStore(settings)
+        self._durable = DurableStore(settings)
+        self._store = self._durable.memory
         self._group_commit = settings.group_commit
 
     def _at_once(self) -> bool:

@@ -13,16 +13,14 @@ import socket
 import sys
 import threading
 import time
-import urllib.request
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
-import psutil
 
 from kvstore.protocol import OWN_CONNECTION
 from kvstore.server.etcd import status_at
@@ -40,14 +38,6 @@ _ATTEMPTS = 3
 _CALL_S = 1.0
 INCONSISTENT = ("3.5.0", "3.5.1", "3.5.2")
 """Versions with a published bug: after a crash, a node may differ from the others unnoticed."""
-
-
-class Fsyncs(NamedTuple):
-    """What a node counted of its log since it started."""
-
-    times: int
-    seconds: float
-    """In all of them together."""
 
 
 class EtcdNode:
@@ -72,7 +62,7 @@ class EtcdNode:
         return self._program.pid
 
     def alive(self) -> bool:
-        """Return whether its process runs; a paused one does."""
+        """Return whether its process runs."""
         return self._program is not None and self._program.alive()
 
     def start(self) -> None:
@@ -82,40 +72,15 @@ class EtcdNode:
         self._running.close()
         self._program = self._running.enter_context(program(self._command))
 
-    def stop(self) -> None:
-        """Stop it as an operator does: a leader hands its office over first."""
-        self._running.close()
-
     def kill(self) -> None:
         """End it at once (SIGKILL), as a crash does; return when it has ended."""
         if self._program is not None:
             self._program.signal(signal.SIGKILL)
         self._running.close()
 
-    def pause(self) -> None:
-        """Stop its process without ending it (SIGSTOP): a machine that stalls."""
-        os.kill(self.pid, signal.SIGSTOP)
-        process, until_s = psutil.Process(self.pid), time.monotonic() + _CALL_S
-        while process.status() != psutil.STATUS_STOPPED and time.monotonic() < until_s:
-            time.sleep(0.001)  # on a busy machine it would answer meanwhile
-
-    def resume(self) -> None:
-        """Let a paused process go on (SIGCONT)."""
-        os.kill(self.pid, signal.SIGCONT)
-
     def status(self) -> pb.StatusResponse | None:
         """Return what the node says of itself and of the leader; None without an answer in 1 s."""
         return status_at(self.address, _CALL_S)
-
-    def fsyncs(self) -> Fsyncs:
-        """Return how many fsyncs its log has had and how long they took, from its own metrics."""
-        name = "etcd_disk_wal_fsync_duration_seconds"
-        # Without a proxy, whatever the environment says: the node is on this machine.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"http://{self.address}/metrics", timeout=_CALL_S) as page:
-            lines = page.read().decode().splitlines()
-        totals = dict(line.split() for line in lines if line.startswith(name) and "{" not in line)
-        return Fsyncs(int(float(totals[f"{name}_count"])), float(totals[f"{name}_sum"]))
 
     def error_text(self) -> str:
         """Return what the node has written to its log so far."""
@@ -155,11 +120,6 @@ class EtcdCluster:
                     f"no leader after {HEALTHY_S:g} s: fewer than half of the nodes answer"
                 )
             time.sleep(0.05)
-
-    def followers(self) -> tuple[EtcdNode, ...]:
-        """Return the nodes that run and are not the leader."""
-        leader = self.leader()
-        return tuple(node for node in self.nodes if node is not leader and node.alive())
 
     def wait_until_healthy(self) -> None:
         """Return when all nodes run, agree on a leader, and answer a linearizable read.

@@ -1,17 +1,12 @@
-"""Start servers in their own processes, for a block: Python's, sharded ones, and Go's.
-
-A sharded server is several processes, each of which has a part of the keys.
-"""
+"""Start servers in their own processes, for a block: Python's, several of them, and Go's."""
 
 import hashlib
 import json
 import os
-import re
 import secrets
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +16,7 @@ from typing import Any
 from platformdirs import user_cache_path
 
 from kvstore.server_settings import ServerSettings
-from kvstore.subprocesses import Child, child, deleted_at_our_end, process, shielded
+from kvstore.subprocesses import Child, child, process, shielded
 
 START_S = 20.0
 """Seconds in which a server must start; a cold import on a slow laptop takes several."""
@@ -66,8 +61,7 @@ def serving(**settings: Any) -> Iterator[Server]:
     """Serve from a process of its own while the block lasts; yield the server.
 
     The settings are those of `ServerSettings`. The process ends with the block, and when this
-    process ends in any way. When this process is killed, a folder of `tempfile` with the server's
-    data is deleted; any other folder stays.
+    process ends in any way.
 
     Raises:
         ValueError: a setting makes no sense.
@@ -100,8 +94,6 @@ def _start(settings: ServerSettings, running: ExitStack) -> Callable[[], Server]
     """Start a process that `running` ends; return a function that waits until it listens."""
     identity = secrets.token_hex(8)
     arguments = [f"--settings={settings.to_json()}", f"--identity={identity}"]
-    if (folder := _temporary(settings)) is not None:
-        running.enter_context(deleted_at_our_end(folder))
     process = running.enter_context(child("kvstore.server", arguments))
 
     def listening() -> Server:
@@ -111,22 +103,6 @@ def _start(settings: ServerSettings, running: ExitStack) -> Callable[[], Server]
         return Server(address, identity, settings, process)
 
     return listening
-
-
-def _temporary(settings: ServerSettings) -> Path | None:
-    """Return the folder made by `tempfile` that has the data; None if they are elsewhere.
-
-    Who made it deletes it, unless it is killed: then nothing else would.
-    """
-    if settings.store_kind != "sqlite":
-        return None
-    place = Path(settings.store_place).absolute()
-    everything = Path(tempfile.gettempdir()).absolute()
-    if place == everything or not place.is_relative_to(everything):
-        return None
-    top = everything / place.relative_to(everything).parts[0]
-    is_of_tempfile = re.fullmatch(rf"{tempfile.gettempprefix()}[a-z0-9_]{{8}}", top.name)
-    return top if is_of_tempfile else None
 
 
 def _settings(settings: Mapping[str, Any]) -> ServerSettings:
@@ -144,10 +120,6 @@ def _why(process: Child) -> str:
         return f"the server printed no address within {START_S:g} s; its process was ended"
     text = process.error_text() or "it wrote no error"
     return f"the server ended before it listened (exit status {status}): {text}"
-
-
-MOST_PROCESSES = 64
-"""Limit on the server processes: each takes some 50 MB."""
 
 
 @dataclass(frozen=True)
@@ -182,52 +154,15 @@ class ShardedServer:
 
 
 @contextmanager
-def serving_sharded(processes: int, **settings: Any) -> Iterator[ShardedServer]:
-    """Serve from `processes` processes while the block lasts; yield the servers.
-
-    Each has its own port, identity and store, and has the keys of one shard; a run sends each
-    operation to the server of its key, by `protocol.shard_of`. The settings are those of `serving`,
-    the same for all; a thread pool of 8 has 8 threads in each process. With
-    `sqlite:FOLDER` each server has a folder in it, named after its shard and the number of shards:
-    another number of shards starts empty. All processes end with the block.
-
-    The servers do not share one port, as SO_REUSEPORT would allow: the kernel would then choose a
-    server for each *connection*, whatever its keys.
-
-    Raises:
-        ValueError: a setting makes no sense, or names one port for several servers.
-        ServerDidNotStart: one of them could not start; the others are stopped.
-    """
-    if not isinstance(processes, int) or isinstance(processes, bool):
-        raise ValueError(f"processes must be a whole number, got {processes!r}")
-    if not 1 <= processes <= MOST_PROCESSES:
-        raise ValueError(f"processes must be from 1 to {MOST_PROCESSES}, got {processes}")
-    if settings.get("port", 0) and processes > 1:
-        raise ValueError(
-            f"{processes} servers cannot share port {settings['port']}: leave the port out, and"
-            " each takes a free one"
-        )
-    with serving_each([_of_shard(n, processes, settings) for n in range(processes)]) as servers:
-        yield ShardedServer(servers)
-
-
-@contextmanager
 def serving_replicas(every: Sequence[Mapping[str, Any]]) -> Iterator[ShardedServer]:
     """Serve from a process for each of these settings while the block lasts; yield the servers.
 
-    They know nothing of each other. A run with `choose=` gives each a copy of its keys, and sends
-    a call to any of them. Raises as `serving` does for any of them; the others are stopped.
+    They know nothing of each other. A run sends each operation to the server of its key, by
+    `protocol.shard_of`. With `choose=`, it gives each a copy of its keys, and sends a call to any
+    of them. Raises as `serving` does for any of them; the others are stopped.
     """
     with serving_each(every) as servers:
         yield ShardedServer(servers)
-
-
-def _of_shard(shard: int, processes: int, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of one shard: each server needs its own folder."""
-    store = settings.get("store")
-    if processes == 1 or not isinstance(store, str) or not store.startswith("sqlite:"):
-        return settings
-    return {**settings, "store": str(Path(store) / f"shard-{shard}-of-{processes}")}
 
 
 # The same service in Go, for comparisons of languages. It is built once for each version of its

@@ -10,16 +10,21 @@ from kvstore.client.channel import Target, connected, target_of
 from kvstore.client.errors import WrongServer
 from kvstore.client.workload import Workload
 from kvstore.measure import audit
-from kvstore.server import serving_sharded
+from kvstore.server import serving_replicas
 
 TINY = {"key_bytes_mean": 8, "value_bytes_mean": 16, "sizes": "fixed"}
 KEPT = Workload(mix={"retrieve": 1, "update": 1}, preload=50, **TINY)
-QUICK = {"read_delay_s": 0.0005, "write_delay_s": 0.001, "locking": "per_key"}
+QUICK = {
+    "use_asyncio": True,
+    "read_delay_s": 0.0005,
+    "write_delay_s": 0.001,
+    "locking": "per_key",
+}
 
 
 @pytest.fixture(scope="module")
 def both():
-    with serving_sharded(2, use_asyncio=True, **QUICK) as running:
+    with serving_replicas([QUICK] * 2) as running:
         yield running
 
 
@@ -67,7 +72,7 @@ def test_every_operation_finds_its_key(strategy, in_flight, options, connections
 def test_the_end_of_one_server_is_the_end_of_the_run(strategy, elsewhere, monkeypatch):
     """Of a server on another machine nothing is known but its address, the second one's too."""
     options = {"streams": 2} if strategy is strategies.pipelined else {}
-    with serving_sharded(2, use_asyncio=True, **QUICK) as both:
+    with serving_replicas([QUICK] * 2) as both:
         second = both.address.split(",")[1]
         killed = []
 

@@ -7,14 +7,14 @@ from stacks import reads_per_s
 from kvstore.course.lessons.lesson_12 import questions
 from kvstore.course.my_code import course_version
 from kvstore.course.questions import registered
-from kvstore.server import serving_sharded
+from kvstore.server import serving_replicas
 
 
 @pytest.mark.slow
 def test_a_channel_is_pinned_to_one_server_until_its_policy_is_another():
     """A canary for gRPC's default, `pick_first`, against real servers."""
     settings = {"use_asyncio": True, "locking": "global", "read_delay_s": 0.005}
-    with serving_sharded(2, **settings) as both:
+    with serving_replicas([settings] * 2) as both:
         addresses = [server.address for server in both.servers]
         with grpc.insecure_channel("ipv4:" + ",".join(addresses)) as channel:
             pinned = reads_per_s(both.servers, channel, duration_s=0.3)

@@ -16,7 +16,7 @@ from kvstore.course.replays import MOST_CALLS, replay
 from kvstore.measure import ServerReport
 from kvstore.measure.attempts import attempts_of
 from kvstore.protocol import StationTimes
-from kvstore.server import serving, serving_sharded
+from kvstore.server import serving, serving_replicas
 
 ONE_LOCK = {"settings": {"locking": "global", "threads": 8, "use_asyncio": False}}
 
@@ -230,7 +230,7 @@ def measured():
             calls=100,
             service_config={"methodConfig": [{"name": [{}], "retryPolicy": policy}]},
         )
-    with serving_sharded(3, read_delay_s=0.005) as servers:
+    with serving_replicas([{"read_delay_s": 0.005}] * 3) as servers:
         made["servers"] = load.run(
             strategies.tasks, servers, workload.crud(seed=3), in_flight=20, calls=200
         )

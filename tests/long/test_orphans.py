@@ -39,8 +39,9 @@ with serving(use_asyncio={aio}, locking="per_key") as server:
     "a fleet": """
 from kvstore.client import load, strategies, workload
 from kvstore.client.fleet import Local
-from kvstore.server import serving_sharded
-with serving_sharded(2, use_asyncio={aio}, locking="per_key") as server, Local(2) as fleet:
+from kvstore.server import serving_replicas
+several = [dict(use_asyncio={aio}, locking="per_key")] * 2
+with serving_replicas(several) as server, Local(2) as fleet:
     print("calling", flush=True)
     load.run(strategies.bounded, server, workload.crud(), fleet=fleet, in_flight=50, duration_s=300)
 """,

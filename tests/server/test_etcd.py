@@ -98,7 +98,7 @@ def test_a_server_without_its_cluster_says_how_to_start_one():
 
 @pytest.mark.slow
 def test_a_cluster_goes_on_without_one_node_and_not_without_two(installed):
-    """And a node that was killed, paused or stopped comes back. Nothing here waits for a clock."""
+    """And a node that was killed or paused comes back. Nothing here waits for a clock."""
     with etcd_cluster(election_timeout_s=0.5) as cluster:
         first = cluster.leader()
         settings: dict[str, Any] = {"store": cluster.store, "use_asyncio": True}
@@ -110,52 +110,24 @@ def test_a_cluster_goes_on_without_one_node_and_not_without_two(installed):
             first.kill()
             until_ok(stub.Update, pb.UpdateRequest(key=b"k", value=b"2"))
             second = cluster.leader()
-            (last,) = cluster.followers()
-            last.pause()
+            (last,) = {*cluster.nodes} - {first, second}
+            os.kill(last.pid, signal.SIGSTOP)
             wanted = pb.RetrieveRequest(key=b"k")
             with pytest.raises(grpc.RpcError) as refused:
                 stub.Update(pb.UpdateRequest(key=b"k", value=b"3"), timeout=1.0)
-            last.resume()
+            os.kill(last.pid, signal.SIGCONT)
             first.start()
             cluster.wait_until_healthy()
             until_ok(stub.Update, pb.UpdateRequest(key=b"k", value=b"4"))
-            cluster.leader().stop()
-            until_ok(stub.Update, pb.UpdateRequest(key=b"k", value=b"5"))
             after = stub.Retrieve(wanted, timeout=HANG_S).value
-        fsyncs = cluster.leader().fsyncs()
 
     assert second is not first
     assert refused.value.code() in (
         grpc.StatusCode.DEADLINE_EXCEEDED,
         grpc.StatusCode.UNAVAILABLE,
     )
-    assert b"5" == after
-    assert fsyncs.times > 0
-    assert fsyncs.seconds > 0
+    assert b"4" == after
     assert not any(node.alive() for node in cluster.nodes)
-
-
-@pytest.mark.slow
-def test_a_write_that_a_killed_leader_had_for_itself_is_not_acknowledged(installed):
-    """Its followers stand still, so the write is in no other log; then it is killed."""
-    with etcd_cluster(election_timeout_s=10.0) as cluster:
-        leader, followers = cluster.leader(), cluster.followers()
-        with (
-            serving(store=cluster.store, use_asyncio=True) as server,
-            calling(server.address) as stub,
-        ):
-            stub.Create(pb.CreateRequest(key=b"known", value=b"1"), timeout=HANG_S)
-            for follower in followers:
-                follower.pause()
-            before = leader.fsyncs().times
-            call = stub.Create.future(pb.CreateRequest(key=b"k", value=b"1"), timeout=HANG_S)
-            end_s = time.monotonic() + HANG_S
-            while leader.fsyncs().times == before:  # until its own log has it
-                assert time.monotonic() < end_s
-                time.sleep(0.02)
-            leader.kill()
-
-            assert grpc.StatusCode.UNAVAILABLE is call.code()
 
 
 def until_ok(method: Any, request: Any) -> Any:

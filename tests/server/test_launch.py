@@ -14,7 +14,7 @@ from kvstore.server import (
     ServerSettings,
     launch,
     serving,
-    serving_sharded,
+    serving_replicas,
 )
 from kvstore.subprocesses import child
 
@@ -70,7 +70,7 @@ def test_a_server_that_cannot_start_says_why_in_its_own_words():
 
 @pytest.mark.slow
 def test_each_server_is_its_own_and_all_end_with_the_block():
-    with serving_sharded(2, use_asyncio=True, read_delay_s=0.003) as both:
+    with serving_replicas([{"use_asyncio": True, "read_delay_s": 0.003}] * 2) as both:
         report = [status_of(address) for address in both.address.split(",")]
 
         assert both.identity.split(",") == [each.identity for each in report]
@@ -105,23 +105,17 @@ def test_an_interrupt_while_a_server_starts_leaves_none(monkeypatch):
     before = psutil.Process().children()
     monkeypatch.setattr(launch, "child", Interrupted)
     # The error stays, as in a notebook: else what it holds would be collected, and so stopped.
-    with pytest.raises(KeyboardInterrupt) as kept, serving_sharded(4):
+    with pytest.raises(KeyboardInterrupt) as kept, serving_replicas([{}] * 4):
         pytest.fail("the block must not begin")
 
     assert before == psutil.Process().children(), kept
 
 
-@pytest.mark.parametrize(
-    ("says", "processes", "settings"),
-    [
-        ("processes must be from 1 to 64, got 0", 0, {}),
-        ("processes must be a whole number, got 1.5", 1.5, {}),
-        ("2 servers cannot share port 4321", 2, {"port": 4321}),
-        ("serving.. knows no setting colour, delay; it", 2, {"delay": 1, "colour": "blue"}),
-    ],
-)
-def test_what_makes_no_sense_starts_no_process(says, processes, settings, monkeypatch):
+def test_what_makes_no_sense_starts_no_process(monkeypatch):
     monkeypatch.delattr(launch, "child", raising=False)
 
-    with pytest.raises(ValueError, match=says), serving_sharded(processes, **settings):
+    with (
+        pytest.raises(ValueError, match=r"serving.. knows no setting colour, delay; it"),
+        serving_replicas([{}, {"delay": 1, "colour": "blue"}]),
+    ):
         pass

@@ -15,7 +15,8 @@ def log(tmp_path):
     place = f"sqlite:{tmp_path}/data"
     store = DurableStore(ServerSettings(store=place, use_asyncio=True, write_delay_s=0))
     for number in range(40):
-        assert OK == store.apply(CREATE, b"%d" % number, b"value")[0]
+        write = store.write(bytes([CREATE]), [b"%d" % number], [b"value"])
+        assert OK == write.result()[0][0]
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
     store.close()
     return tmp_path / "copy" / f"{FILE_NAME}-wal"
