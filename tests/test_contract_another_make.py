@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from plain_server import plain_server
 
-from kvstore.client import load, pacing, workload
+from kvstore.client import load, workload
 from kvstore.client.errors import RunFailed, ServerGone
-from kvstore.client.strategies import bounded, futures, pipelined, tasks
+from kvstore.client.strategies import bounded, pipelined, tasks
 from kvstore.measure import accounts, audit
 
 SMALL = workload.crud(value_bytes_mean=100)
@@ -49,10 +49,9 @@ def assert_gone(ended, address, started_s) -> None:
     assert run.server.operations is None
 
 
-@pytest.mark.parametrize("strategy", [futures, bounded, tasks, pipelined])
+@pytest.mark.parametrize("strategy", [bounded, tasks, pipelined])
 def test_a_run_needs_no_more_than_the_methods_of_the_contract(strategy, address):
-    due_times = pacing.constant_rate(400) if strategy is futures else None
-    run = load.run(strategy, address, SMALL, in_flight=4, calls=40, due_times=due_times)
+    run = load.run(strategy, address, SMALL, in_flight=4, calls=40)
 
     assert ("complete", 40) == (run.outcome, run.issued)
     assert audit(run).holds
@@ -77,11 +76,7 @@ def test_a_server_that_exchanges_two_replies_of_a_stream_is_noticed(mixed):
 
 @pytest.mark.parametrize(
     ("strategy", "settings"),
-    [
-        (bounded, {}),
-        (tasks, {}),
-        (pipelined, {"batch": 5}),
-    ],
+    [(bounded, {}), (pipelined, {"batch": 5})],
 )
 def test_a_run_without_a_server_ends_soon(strategy, settings):
     """They end at once, and a fast strategy would make thousands a second for nothing."""

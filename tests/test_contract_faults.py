@@ -12,23 +12,19 @@ import psutil
 import pytest
 
 from kvstore import numbers
-from kvstore.client import load, monitor, pacing, workload
+from kvstore.client import load, monitor, workload
 from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone
 from kvstore.client.separate_process import run_in_process
-from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined, tasks
+from kvstore.client.strategies import bounded, chained, pipelined, tasks
 from kvstore.measure import Outcome, accounts, audit
 from kvstore.protocol import CREATE, OK, STATUSES
-from kvstore.server import Server, serving, serving_sharded
+from kvstore.server import Server, serving, serving_replicas
 
 SMALL = workload.crud(value_bytes_mean=100)
 SETTINGS = {"read_delay_s": 0.01, "write_delay_s": 0.02, "locking": "per_key"}
 
-every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
-
-
-def pace(strategy) -> Iterator[float] | None:
-    """Keeps the unlimited strategy from sending thousands; the others pace themselves."""
-    return pacing.constant_rate(200) if strategy is futures else None
+each_way = pytest.mark.parametrize("strategy", [chained, tasks, pipelined])
+"""By callbacks, by coroutines and on a stream; `test_contract.py` has every strategy."""
 
 
 def midway(what, *arguments):
@@ -55,7 +51,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.mark.slow
-@every_strategy
+@each_way
 def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strategy, server, caplog):
     """gRPC reports the ends of cancelled calls late; the next run must not stumble over them."""
     with serving(**SETTINGS) as doomed:
@@ -67,7 +63,6 @@ def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strate
                 SMALL,
                 in_flight=8,
                 duration_s=30,
-                due_times=pace(strategy),
                 on_sample=midway(os.kill, doomed.pid, signal.SIGKILL),
             )
     run = gone.value.run
@@ -82,7 +77,7 @@ def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strate
     assert {"OK", "NOT_FOUND", "ALREADY_EXISTS", "UNAVAILABLE", "CANCELLED", "NO_ANSWER"} >= set(
         run.outcomes()
     )
-    after = load.run(strategy, server, SMALL, in_flight=4, calls=40, due_times=pace(strategy))
+    after = load.run(strategy, server, SMALL, in_flight=4, calls=40)
     assert ("complete", 40) == (after.outcome, after.issued)
     assert [] == [record for record in caplog.records if record.name == "asyncio"]
 
@@ -96,7 +91,7 @@ def resumed(server, monkeypatch) -> Iterator[Server]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.__name__)
+@each_way
 def test_a_server_that_stops_answering_is_named_and_keeps_no_call_past_its_deadline(
     strategy, resumed
 ):
@@ -109,7 +104,6 @@ def test_a_server_that_stops_answering_is_named_and_keeps_no_call_past_its_deadl
         in_flight=4,
         duration_s=1.0,
         deadline_s=0.3,
-        due_times=pace(strategy),
         on_sample=midway(os.kill, resumed.pid, signal.SIGSTOP),
     )
     status = "NO_ANSWER" if strategy is pipelined else "DEADLINE_EXCEEDED"
@@ -156,7 +150,7 @@ def test_a_run_is_complete_when_the_server_answers_again(resumed):
 @pytest.mark.slow
 def test_of_several_servers_the_one_that_stopped_answering_is_named(monkeypatch):
     monkeypatch.setattr(monitor, "ANSWER_S", 0.2)
-    with serving_sharded(2, **SETTINGS) as both:
+    with serving_replicas([SETTINGS] * 2) as both:
         stopped, address = both.pids[1], both.address.split(",")[1]
         try:
             run = load.run(
@@ -202,7 +196,7 @@ def test_a_deadline_that_breaks_a_stream_accounts_for_each_operation_of_its_batc
 
 
 @pytest.mark.slow
-@every_strategy
+@each_way
 def test_an_interrupted_run_is_whole_and_the_next_one_works(strategy, server):
     with pytest.raises(RunInterrupted, match="with every call accounted for") as ended:
         load.run(
@@ -211,11 +205,10 @@ def test_an_interrupted_run_is_whole_and_the_next_one_works(strategy, server):
             SMALL,
             in_flight=8,
             duration_s=30,
-            due_times=pace(strategy),
             on_sample=midway(os.kill, os.getpid(), signal.SIGINT),
         )
     run = ended.value.run
-    after = load.run(strategy, server, SMALL, in_flight=4, calls=20, due_times=pace(strategy))
+    after = load.run(strategy, server, SMALL, in_flight=4, calls=20)
 
     assert isinstance(ended.value, KeyboardInterrupt)
     assert "interrupted" == run.outcome
@@ -269,7 +262,7 @@ def test_a_run_in_a_process_of_its_own_can_be_interrupted(started, server):
 
 
 @pytest.mark.slow
-@every_strategy
+@each_way
 def test_an_operation_that_cannot_be_sent_ends_the_run_with_its_reason(
     strategy, server, monkeypatch
 ):
@@ -284,7 +277,7 @@ def test_an_operation_that_cannot_be_sent_ends_the_run_with_its_reason(
 
     monkeypatch.setattr(load, "Operations", OneTooLarge)
     with pytest.raises(RunFailed, match=r"over gRPC's limit of 4,194,304 bytes") as failed:
-        load.run(strategy, server, SMALL, in_flight=4, calls=200, due_times=pace(strategy))
+        load.run(strategy, server, SMALL, in_flight=4, calls=200)
 
     assert "failed" == failed.value.run.outcome
     assert_accounted(failed.value.run)

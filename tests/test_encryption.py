@@ -3,8 +3,10 @@
 import asyncio
 import os
 import shutil
+import socket
 import stat
 import subprocess
+import sys
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +20,7 @@ from kvstore.client.errors import TlsMismatch
 from kvstore.credentials import CA, CERTIFICATE, KEY, TOKEN, access_from, read_token
 from kvstore.load_test.__main__ import main as load_test
 from kvstore.measure import Run
-from kvstore.server import serving
+from kvstore.server import Server, serving
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from tools import certificate
@@ -184,6 +186,21 @@ def test_calls_and_a_stream_run_with_tls_and_a_token(strategy, server):
     assert 100 == len(run.records)
     assert {"OK", "NOT_FOUND", "ALREADY_EXISTS"} >= set(run.outcomes())
     assert 100 == run.server.answered
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have 127.0.0.1 alone")
+def test_only_a_server_that_listens_elsewhere_is_reached_at_another_address(server, folder):
+    """As from another machine: 127.0.0.2 is not the address at which a server listens."""
+
+    def reaches(served: Server) -> bool:
+        host, _, port = served.address.rpartition(":")
+        assert "127.0.0.1" == host
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.2", int(port))) == 0
+
+    with serving(**QUICK, tls=str(folder), listen="0.0.0.0") as elsewhere:
+        assert (True, False) == (reaches(elsewhere), reaches(server))
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,63 +30,48 @@ from kvstore.client.strategies import tasks
 from kvstore.server import serving
 
 if __name__ == "__main__":
-    scheduler, workers, settings = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
     ends_s = time.monotonic() + 90
-    with serving(read_delay_s=0, write_delay_s=0, **settings) as server:
+    with serving(read_delay_s=0, write_delay_s=0) as server:
         while True:
             try:
-                fleet = Cluster(scheduler, workers=workers)
+                fleet = Cluster(sys.argv[1], workers=1)
                 run = load.run(tasks, server, workload.crud(), fleet=fleet, calls=100, in_flight=4)
                 break
             except FleetNotReached:
                 if time.monotonic() > ends_s:
                     raise
-    issued = {each["worker"]: each["issued"] for each in run.settings["workers"]}
-    print(json.dumps([len(run.records), run.server.answered, issued]))
+    workers = [each["worker"] for each in run.settings["workers"]]
+    print(json.dumps([len(run.records), run.server.answered, workers]))
 """
 
 
-def by_the_page(folder: Path, host: str, *others: str, **settings: Any) -> list[Any]:
-    """Make a run with a worker here and one by each of the other commands, which begin so.
-
-    `settings` are the server's. Return its calls, those that the server counted, and the calls of
-    each worker by its address. Nothing is left running.
-    """
+def test_the_commands_of_the_readme_start_a_fleet_with_tls(tmp_path):
     text = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
     make, environment, start = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     with socket.socket() as probe:
-        probe.bind((host, 0))
+        probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    start = start.replace("HOST", host).replace("8786", str(port))
-    scheduler, worker = start.strip().splitlines()
-    (folder / "run.py").write_text(RUN)
-    arguments = [f"tls://{host}:{port}", str(1 + len(others)), json.dumps(settings)]
+    start = start.replace("HOST", "127.0.0.1").replace("8786", str(port))
+    (tmp_path / "run.py").write_text(RUN)
     script = "\n".join(
         [
             "trap 'kill $(jobs -p); wait' EXIT",
             make,
             environment,
-            *(f"{line} 2>>log.txt &" for line in (scheduler, worker)),
-            *(f"{begin} {worker} 2>>log.txt &" for begin in others),
-            shlex.join([sys.executable, "run.py", *arguments]),
+            *(f"{line} 2>>log.txt &" for line in start.strip().splitlines()),
+            shlex.join([sys.executable, "run.py", f"tls://127.0.0.1:{port}"]),
         ]
     )
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     known = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env=known, capture_output=True, text=True, timeout=110
+        ["bash", "-c", script], cwd=tmp_path, env=known, capture_output=True, text=True, timeout=110
     )
 
     assert 0 == done.returncode, done.stderr[-2000:]
     with socket.socket() as probe:
-        assert 0 != probe.connect_ex((host, port))
-    found: list[Any] = json.loads(done.stdout)
-    return found
-
-
-def test_the_commands_of_the_readme_start_a_fleet_with_tls(tmp_path):
-    calls, counted, issued = by_the_page(tmp_path, "127.0.0.1")
-
+        assert 0 != probe.connect_ex(("127.0.0.1", port))
+    calls, counted, workers = json.loads(done.stdout)
     assert 100 == calls == counted
-    assert ["127.0.0.1"] == [re.match(r"tls://(.*):", each)[1] for each in issued]
+    assert ["127.0.0.1"] == [re.match(r"tls://(.*):", each)[1] for each in workers]
     assert 0o600 == (tmp_path / "dask.pem").stat().st_mode & 0o777
