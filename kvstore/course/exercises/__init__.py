@@ -8,7 +8,7 @@ import difflib
 import functools
 import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -160,7 +160,7 @@ class Exercise:
     title: str
     kept: str
     """Where a right answer is kept in `my_code/`, such as "clients.bounded"."""
-    hints: Sequence[str]
+    hints: tuple[str, ...]
     timeout_s: float = 20.0
     may_return_none: bool = False
     may_return_text: bool = False
@@ -170,8 +170,11 @@ class Exercise:
     @classmethod
     def of(cls, id: str, judge: Callable[[Any], Verdict]) -> "Exercise":
         """Return the exercise that `lesson.toml` of its lesson describes."""
-        (facts,) = (each for each in tables(id[:2], "exercise") if each["id"] == id)
-        return cls(judge=judge, **facts)
+        facts = next(dict(each) for each in tables(id[:2], "exercise") if each["id"] == id)
+        if "mistake" in facts:  # of a judge on drawn inputs
+            saying: Any = judge
+            judge = saying.saying(facts.pop("right"), facts.pop("mistake"))
+        return cls(judge=judge, **{**facts, "hints": tuple(facts["hints"])})
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d\d\.[a-z0-9_]+", self.id):

@@ -11,9 +11,9 @@ import inspect
 import math
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -205,17 +205,34 @@ class Drawn:
     """A judge that compares an answer with the reference on drawn inputs.
 
     `inputs` draws the arguments, as a tuple or by name, over the whole domain that the exercise
-    states. `mistakes` are sentences, each with the wrong function that gets it. `right` is the
-    message of a right answer. `shown` writes the arguments; `same` compares two results.
+    states. `shown` writes the arguments; `same` compares two results. What it says is in
+    `lesson.toml`: `right` is the message of a right answer, and `mistakes` are sentences, each with
+    the wrong function that gets it. Their formulas may call the reference and the `helpers`, by
+    their names without underscores.
     """
 
     reference: Function
     inputs: "SearchStrategy[Any]"
     _: KW_ONLY
-    mistakes: Sequence[tuple[str, Function]]
-    right: str
+    helpers: Sequence[Function] = ()
+    mistakes: Sequence[tuple[str, Function]] = ()
+    right: str = ""
     shown: Callable[..., str] | None = None
     same: Callable[[Any, Any], bool] = same_result
+
+    def saying(self, right: str, mistakes: Iterable[Mapping[str, str]]) -> "Drawn":
+        """Return this judge with its sentences; each mistake `says` one, and `computes` a formula.
+
+        A formula has the parameters of the reference, by their names.
+        """
+        functions = (self.reference, *self.helpers)
+        names = {"math": math, **{each.__name__.lstrip("_"): each for each in functions}}
+        parameters = ", ".join(inspect.signature(self.reference).parameters)
+        known = tuple(
+            (each["says"], eval(f"lambda {parameters}: {each['computes']}", names))
+            for each in mistakes
+        )
+        return replace(self, right=right, mistakes=known)
 
     @functools.cached_property
     def given(self) -> "SearchStrategy[tuple[Any, ...]]":

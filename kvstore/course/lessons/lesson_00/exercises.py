@@ -126,22 +126,6 @@ def _calls_shown(calls: pd.DataFrame, window_s: float) -> str:
     return f"calls from {', '.join(bars) or 'none'} in a window of {1e3 * window_s:.0f} ms"
 
 
-def _ok_only(calls: pd.DataFrame, window_s: float) -> float:
-    return float(mean_in_flight(calls[calls["status"] == "OK"], window_s))
-
-
-def _until_the_last_reply(calls: pd.DataFrame, window_s: float) -> float:
-    return float(mean_in_flight(calls, calls["done_s"].max()))
-
-
-def _rate(calls: pd.DataFrame, window_s: float) -> float:
-    return len(calls) / window_s
-
-
-def _mean_residence(calls: pd.DataFrame, window_s: float) -> float:
-    return float((calls["done_s"] - calls["sent_s"]).mean())
-
-
 def _most_in_flight(calls: pd.DataFrame, window_s: float) -> int:
     at = [*((sent, 1) for sent in calls["sent_s"]), *((done, -1) for done in calls["done_s"])]
     level = most = 0
@@ -165,24 +149,8 @@ MEAN_IN_FLIGHT = Exercise.of(
     Drawn(
         mean_in_flight,
         drawn_calls(),
-        mistakes=(
-            ("You leave out the calls that failed: they were in flight too.", _ok_only),
-            (
-                "You divide by the time of the last reply. Divide by `window_s`: its empty end "
-                "counts too.",
-                _until_the_last_reply,
-            ),
-            ("That is X, calls per second. How long was each call in flight?", _rate),
-            ("That is R, the mean time in flight of one call, in seconds.", _mean_residence),
-            ("That is the largest number in flight, not the mean.", _most_in_flight),
-            (
-                "That is the share of time with a call in flight. Two calls at once count twice.",
-                _busy_share,
-            ),
-        ),
+        helpers=(_busy_share, _most_in_flight),
         shown=_calls_shown,
-        right="L is all the time in flight, divided by the window. Multiply and divide by the "
-        "number of calls, and it reads L = X·R: Little's law is an identity.",
     ),
 )
 
@@ -202,24 +170,6 @@ UTILISATION = Exercise.of(
     Drawn(
         utilisation,
         drawn_load(),
-        mistakes=(
-            ("That is µs of work in each second.", lambda calls, cpu_us: calls * cpu_us),
-            ("That is in percent.", lambda calls, cpu_us: calls * cpu_us / 1e4),
-            (
-                "That is in thousandths of a core: how many µs are in a second?",
-                lambda calls, cpu_us: calls * cpu_us / 1e3,
-            ),
-            (
-                "You cut the result at 1. A result above 1 says that one core is not enough.",
-                lambda calls, cpu_us: min(1.0, calls * cpu_us / 1e6),
-            ),
-            (
-                "You divide one number by the other. Twice the calls need twice the work.",
-                lambda calls, cpu_us: calls / cpu_us,
-            ),
-        ),
         shown=lambda calls, cpu_us: f"{calls:,.0f} calls/s at {cpu_us:,.0f} µs each",
-        right="25 calls/s at 200 µs each keep half a percent of a core busy: a slow client and an "
-        "idle machine go together.",
     ),
 )

@@ -64,51 +64,7 @@ def _shown_calls(calls: pd.DataFrame) -> str:
 IN_ORDER_REPLIES = Exercise.of(
     "05.in_order",
     Drawn(
-        in_order,
-        _drawn_calls(),
-        mistakes=(
-            (
-                "You sort the times: then a reply leaves at the time of another one.",
-                lambda calls: sorted(calls["done_s"]),
-            ),
-            (
-                "You add up how long the calls took: but the server worked on them at the same "
-                "time.",
-                lambda calls: list((calls["done_s"] - calls["sent_s"]).cumsum()),
-            ),
-            (
-                "You let each request begin when the one before it has left: that is a lock, "
-                "which delays "
-                "the work. Here only the replies wait.",
-                _served_in_turn,
-            ),
-            (
-                "You let all replies wait for the slowest: the first one has nothing before it.",
-                lambda calls: [max(calls["done_s"])] * len(calls),
-            ),
-            (
-                "These are the times at which the replies were ready: a later one may not "
-                "overtake.",
-                lambda calls: list(calls["done_s"]),
-            ),
-            (
-                "You compare how long the calls took: compare the times at which they were ready.",
-                lambda calls: list((calls["done_s"] - calls["sent_s"]).cummax()),
-            ),
-            (
-                "You look at one earlier reply only: a reply waits for *all* earlier ones.",
-                lambda calls: list(calls["done_s"].rolling(2, min_periods=1).max()),
-            ),
-            (
-                "You let a reply leave as soon as a later one is ready: it waits for the earlier "
-                "ones.",
-                lambda calls: list(calls["done_s"][::-1].cummin()[::-1]),
-            ),
-        ),
-        same=_same_times,
-        shown=_shown_calls,
-        right="It is the running maximum: a slow request holds back all replies behind it, and "
-        "none before it.",
+        in_order, _drawn_calls(), helpers=(_served_in_turn,), same=_same_times, shown=_shown_calls
     ),
 )
 
@@ -151,47 +107,7 @@ COMMIT_INDEX = Exercise.of(
     Drawn(
         commit_indices,
         _drawn_entries(),
-        mistakes=(
-            (
-                "That is the highest one: an entry below it may be missing, and would be lost if "
-                "the "
-                "leader died now.",
-                lambda acknowledged: [max(acknowledged[: n + 1]) for n in range(len(acknowledged))],
-            ),
-            (
-                "You count acknowledgements: a count does not see a gap, and some come twice.",
-                lambda acknowledged: list(range(1, len(acknowledged) + 1)),
-            ),
-            (
-                "You count different entries: a count does not see a gap.",
-                lambda acknowledged: [
-                    len(set(acknowledged[: n + 1])) for n in range(len(acknowledged))
-                ],
-            ),
-            (
-                "One acknowledgement that closes a gap can move the index by several steps.",
-                _one_step_each,
-            ),
-            (
-                "An entry that came early must be remembered: it counts when the gap before it "
-                "closes.",
-                _next_only,
-            ),
-            (
-                "Entries count from 1: with nothing committed the index is 0.",
-                lambda acknowledged: [index - 1 for index in commit_indices(acknowledged)],
-            ),
-            (
-                "That is the first entry that is missing: the index is the last one that is there.",
-                lambda acknowledged: [index + 1 for index in commit_indices(acknowledged)],
-            ),
-            (
-                "Return one number after *each* acknowledgement, not the last one alone.",
-                lambda acknowledged: commit_indices(acknowledged)[-1:],
-            ),
-        ),
+        helpers=(_next_only, _one_step_each),
         same=lambda found, expected: _listed(found) == expected and hasattr(found, "__len__"),
-        right="The index never moves over a gap. When the gap closes, it catches up at once. So "
-        "replies out of order become a log in order.",
     ),
 )

@@ -46,50 +46,6 @@ RESPONSE_TIMES = Exercise.of(
     Drawn(
         response_times,
         st.tuples(_times(1), st.integers(1, 3)).map(_inputs),
-        mistakes=(
-            (
-                "That is the work alone: a call also waits until a worker is free.",
-                lambda arrivals_s, work_s, workers: list(work_s),
-            ),
-            (
-                "That is the wait alone: the work is part of a response time.",
-                lambda arrivals_s, work_s, workers: [
-                    time_s - each_s
-                    for time_s, each_s in zip(
-                        response_times(arrivals_s, work_s, workers), work_s, strict=True
-                    )
-                ],
-            ),
-            (
-                "Those are the times at which the calls end: take the arrival off.",
-                lambda arrivals_s, work_s, workers: [
-                    time_s + arrival_s
-                    for time_s, arrival_s in zip(
-                        response_times(arrivals_s, work_s, workers), arrivals_s, strict=True
-                    )
-                ],
-            ),
-            (
-                "A worker cannot work ahead: no call begins before it has arrived.",
-                _working_ahead,
-            ),
-            (
-                "There are several workers: a call begins with the one that is free first.",
-                lambda arrivals_s, work_s, workers: response_times(arrivals_s, work_s),
-            ),
-            (
-                "Two workers do not make one call faster: each call has one worker.",
-                lambda arrivals_s, work_s, workers: response_times(
-                    arrivals_s, [each_s / workers for each_s in work_s]
-                ),
-            ),
-            (
-                "You give the calls to the workers in turn: a call takes the worker that is free"
-                " first.",
-                _in_turn,
-            ),
-        ),
-        right="No call begins before it has arrived, or before a worker is free. That is all that a"
-        " queue is.",
+        helpers=(_in_turn, _working_ahead),
     ),
 )

@@ -26,33 +26,4 @@ def _times() -> Any:
     return times.filter(lambda each: abs(queued(*each) - TOLERATED) > 1e-6)  # no draw hangs on it
 
 
-NEXT_LIMIT = Exercise.of(
-    "09.next_limit",
-    Drawn(
-        next_limit,
-        _times(),
-        mistakes=(
-            (
-                "It never falls. How many calls queue when `typical_s` is twice `shortest_s`?",
-                lambda n, s, t: n + 1,
-            ),
-            (
-                "One call is no sign yet: two may queue, because the times of calls vary.",
-                lambda n, s, t: n + 1 if s == t else max(1, 3 * n // 4),
-            ),
-            (
-                "Those are the calls in service. The others queue.",
-                lambda n, s, t: n + 1 if n * s / t <= TOLERATED else max(1, 3 * n // 4),
-            ),
-            (
-                "It falls by one. A queue of many calls would last for many decisions.",
-                lambda n, s, t: n + 1 if queued(n, s, t) <= TOLERATED else max(1, n - 1),
-            ),
-            (
-                "A limit is a whole number: round it down.",
-                lambda n, s, t: n + 1 if queued(n, s, t) <= TOLERATED else max(1.0, 0.75 * n),
-            ),
-        ),
-        right="it grows by one while two or fewer calls queue, and falls by a quarter otherwise.",
-    ),
-)
+NEXT_LIMIT = Exercise.of("09.next_limit", Drawn(next_limit, _times(), helpers=(queued,)))

@@ -263,46 +263,4 @@ def _pauses_drawn() -> Any:
     )
 
 
-BACKOFF = Exercise.of(
-    "10.backoff",
-    Drawn(
-        full_jitter,
-        _pauses_drawn(),
-        mistakes=(
-            (
-                "All callers wait equally long: they were refused together, and come back "
-                "together.",
-                lambda n, first, most, draw: min(most, first * 2.0 ** (n - 1)),
-            ),
-            (
-                "A caller that draws 0 still waits: full jitter uses the whole pause, from 0 on.",
-                lambda n, first, most, draw: min(most, first * 2.0 ** (n - 1)) * (1 + draw()) / 2,
-            ),
-            (
-                "After the first failure the longest pause is `first_s`: with which power of 2 "
-                "does it "
-                "begin?",
-                lambda n, first, most, draw: draw() * min(most, first * 2.0**n),
-            ),
-            (
-                "The pause does not grow with the failures: a server in trouble needs more.",
-                lambda n, first, most, draw: draw() * min(most, first),
-            ),
-            (
-                "The pause grows by the same amount each time, but it has to double.",
-                lambda n, first, most, draw: draw() * min(most, first * n),
-            ),
-            (
-                "After many failures the pause is longer than `most_s`.",
-                lambda n, first, most, draw: draw() * first * 2.0 ** (n - 1),
-            ),
-            (
-                "Apply `most_s` before you draw: otherwise nearly all callers wait exactly "
-                "`most_s`.",
-                lambda n, first, most, draw: min(most, draw() * first * 2.0 ** (n - 1)),
-            ),
-        ),
-        right="The pause doubles up to a longest one, and each caller draws any part of it: a "
-        "crowd that was refused together comes back one by one.",
-    ),
-)
+BACKOFF = Exercise.of("10.backoff", Drawn(full_jitter, _pauses_drawn()))

@@ -34,41 +34,7 @@ LEVELS = st.tuples(
     st.integers(1, 40),
     st.lists(st.integers(2, 300), max_size=6),
 ).map(_service)
-KNEE = Exercise.of(
-    "16.knee",
-    Drawn(
-        knee,
-        LEVELS.map(lambda levels: (levels,)),
-        mistakes=(
-            (
-                "That is the ceiling, in calls/s. N* is a number of calls: multiply by a time.",
-                lambda levels: max(row[1] for row in levels),
-            ),
-            (
-                "That is the level with the highest throughput. The knee may lie far below it.",
-                lambda levels: float(max(levels, key=lambda row: row[1])[0]),
-            ),
-            (
-                "The longest residence time includes a queue. Take the time of a call that does "
-                "not wait.",
-                lambda levels: max(row[2] for row in levels) * max(row[1] for row in levels),
-            ),
-            (
-                "The rows come in any order. Take the minimum of R and the maximum of X.",
-                lambda levels: levels[0][2] * levels[-1][1],
-            ),
-            (
-                "Do not round: the two bounds meet between whole numbers.",
-                lambda levels: float(round(knee(levels))),
-            ),
-            (
-                "You divide by the time. N* = (D + Z) times the ceiling.",
-                lambda levels: max(row[1] for row in levels) / min(row[2] for row in levels),
-            ),
-        ),
-        right="N* = (D + Z)·X_max. D + Z is the time of a call alone, and X_max the highest X.",
-    ),
-)
+KNEE = Exercise.of("16.knee", Drawn(knee, LEVELS.map(lambda levels: (levels,))))
 
 # 16.p99 ---------------------------------------------------------------------------------------
 
