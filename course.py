@@ -203,14 +203,26 @@ def install(extras: Collection[str]) -> None:
 
 
 def without_packages(command: Sequence[str], settings: Mapping[str, str]) -> int:
-    """Run uv, and show its lines without the list of each package; return its exit status."""
+    """Run uv, and show its lines without one for each package; return its exit status.
+
+    A terminal shows how many of the large packages are here, in place.
+    """
+    downloads = {"Downloading": 0, "Downloaded": 0}
     with subprocess.Popen(
         command, cwd=ROOT, env=settings, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     ) as uv:
         assert uv.stderr is not None
         for line in uv.stderr:
-            if not line.startswith((" + ", " - ", " ~ ")):
-                print(line, end="", flush=True)
+            word = line.strip().partition(" ")[0]
+            if word in downloads:
+                downloads[word] += 1
+                if sys.stdout.isatty():
+                    here, begun = downloads["Downloaded"], downloads["Downloading"]
+                    print(f"\r{here} of {begun} large packages downloaded ", end="", flush=True)
+            elif word not in ("+", "-", "~", "Building", "Built"):
+                start = "\n" if any(downloads.values()) and sys.stdout.isatty() else ""
+                downloads = dict.fromkeys(downloads, 0)
+                print(f"{start}{line}", end="", flush=True)
     return uv.returncode
 
 

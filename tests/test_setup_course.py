@@ -166,11 +166,15 @@ def test_uv_installs_where_it_is_there_and_pip_where_it_fails(course, started, m
         assert command[place - 1 : place + 2][::2] == ["--no-index", str(Path("stick").resolve())]
 
 
-def test_the_steps_of_uv_are_shown_and_its_list_of_packages_is_not(course, capsys):
-    says = "import sys; sys.stderr.write('Resolved 2 packages\\n + numpy==2\\n'); sys.exit(3)"
+def test_the_steps_of_uv_are_shown_and_its_list_of_packages_is_not(course, capsys, monkeypatch):
+    lines = ["Resolved 2 packages", "Downloading numpy (9MiB)", " Downloaded numpy", " + numpy==2"]
+    says = f"import sys; print(*{lines}, sep=chr(10), file=sys.stderr); sys.exit(3)"
 
     assert 3 == course.without_packages([sys.executable, "-c", says], {})
     assert "Resolved 2 packages\n" == capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    course.without_packages([sys.executable, "-c", says], {})
+    assert "1 of 1 large packages downloaded" in capsys.readouterr().out
 
 
 def test_what_root_made_is_used_or_refused_in_words(course, started, monkeypatch, capsys):
