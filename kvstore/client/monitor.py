@@ -73,6 +73,10 @@ class Monitor:
         options: RunOptions,
         gate: Gate | None = None,
     ) -> None:
+        """With `options.keep_going`, a run does not end when its server is away.
+
+        Callers then wait before their next call.
+        """
         self.client = client
         self.sampler = sampler
         self.reachability = Reachability(client, server)
@@ -87,6 +91,7 @@ class Monitor:
         """Whether the calls that were open at the end are cut off."""
         self._stuck = False
         """Whether the strategy waits for ever, with no call open and none left to send."""
+        self._keep_going = options.keep_going
         self._ceiling_bytes = options.memory_ceiling_bytes
         self._interval_s = options.sample_interval_s
         self._gate = gate
@@ -163,7 +168,7 @@ class Monitor:
     ) -> None:
         # Memory is checked more often than samples are shown: an unlimited client can take
         # hundreds of megabytes in a second.
-        often = not math.isinf(self._ceiling_bytes)
+        often = self._keep_going or not math.isinf(self._ceiling_bytes)
         step_s = min(self._interval_s, 0.02) if often else self._interval_s
         shown_s, idle_since_s = -math.inf, 0.0
         while not ended.is_set() and self.outcome is Outcome.COMPLETE:
@@ -180,7 +185,9 @@ class Monitor:
                 shown_s = now_s
                 self._sample(on_sample)
             self.guard()
-            if self.sampler.server_gone() or self.reachability.lost():
+            if self._keep_going:
+                self.reachability.hold(schedule)
+            elif self.sampler.server_gone() or self.reachability.lost():
                 self.outcome = Outcome.SERVER_GONE
             if self._cut_s < math.inf and now_s >= self._sending_s:
                 schedule.stop()
@@ -232,6 +239,8 @@ class Monitor:
         and each unary call at its own deadline. Both have the same outcome.
         """
         if self.outcome is not Outcome.COMPLETE or self._cut:
+            return
+        if self._keep_going and (self.error is None or _disconnected(self.error)):
             return
         trouble = _disconnected(self.error) or self.reachability.unavailable_at_last()
         end_s = time.perf_counter() + (DYING_S if trouble else 0.0)
@@ -288,6 +297,8 @@ def _disconnected(error: BaseException | None) -> bool:
 UNREACHED_S = 1.0
 """Seconds in which calls ended only as UNAVAILABLE before a run checks that the server listens."""
 CONNECT_S = 0.5
+FIRST_WAIT_S, MOST_WAIT_S = 0.05, 0.5
+"""Seconds before the next call to a server that is away: at first, and at most."""
 ANSWER_S = 2.0
 """Deadline of the status request to a server whose last calls had no reply, in seconds."""
 
@@ -303,9 +314,16 @@ class Reachability:
     def __init__(self, client: Client, server: Target | str) -> None:
         self._client = client
         self._seen = 0
+        self._wait_s = 0.0
         self._targets = (server if isinstance(server, Target) else Target(server)).shards
         self._addresses = [target.address for target in self._targets]
         self._only_unavailable_since_s = [math.nan] * len(self._addresses)
+
+    def _new(self) -> Records:
+        """Return the records since the last look."""
+        new = self._client.recorder.since(self._seen)
+        self._seen += len(new)
+        return new
 
     def lost(self) -> bool:
         """Return whether calls to a server end only as UNAVAILABLE and its address is closed.
@@ -313,10 +331,18 @@ class Reachability:
         A server that is overloaded or restarts may refuse calls with this status as well, so its
         address is checked.
         """
-        new = self._client.recorder.since(self._seen)
-        self._seen += len(new)
-        of_each = enumerate(self._by_server(new))
+        of_each = enumerate(self._by_server(self._new()))
         return any(self._is_lost(number, of_one) for number, of_one in of_each)
+
+    def hold(self, schedule: Schedule) -> None:
+        """Let callers wait before their next call while all calls end as UNAVAILABLE.
+
+        The time doubles until a call ends in another way; then it is 0 again.
+        """
+        if len(new := self._new()):
+            away = bool((new["status"] == UNAVAILABLE).all())
+            self._wait_s = min(2 * self._wait_s or FIRST_WAIT_S, MOST_WAIT_S) if away else 0.0
+            schedule.hold(self._wait_s)
 
     def _is_lost(self, number: int, new: Records) -> bool:
         since_s = self._only_unavailable_since_s[number]

@@ -51,6 +51,7 @@ class RunOptions:
     drain_s: float | None = setting(
         None, "seconds after duration_s until open calls are cut off; without it they may end"
     )
+    keep_going: bool = setting(False, "go on while the server is away")
     memory_ceiling_bytes: float = setting(
         math.inf, "end the run when client or server uses this much memory"
     )

@@ -215,6 +215,7 @@ class Schedule(Iterator[Operation | MethodCall]):
         """Up to this number of operations, neither guard nor count has to be checked."""
         self._stopped = False
         """Whether no operation is left."""
+        self._held_until_s = 0.0
         self._given_up = False
         """Whether callers that wait for a due time stop waiting: the run ends before its time."""
         self._turn = threading.Lock()
@@ -234,6 +235,10 @@ class Schedule(Iterator[Operation | MethodCall]):
     def stop(self) -> None:
         """Yield no more operations; calls in flight go on."""
         self._stopped = self._given_up = True
+
+    def hold(self, seconds: float) -> None:
+        """Let the callers of a closed loop wait so long before their next operation."""
+        self._held_until_s = self._clock() + seconds if seconds else 0.0
 
     @property
     def stopped(self) -> bool:
@@ -263,6 +268,7 @@ class Schedule(Iterator[Operation | MethodCall]):
 
     def __next__(self) -> Operation | MethodCall:
         if self._due_times is None:
+            self._sleep_until(self._held_until_s)
             return self.draw()
         with self._turn:
             operation = self.draw()
@@ -278,7 +284,7 @@ class Schedule(Iterator[Operation | MethodCall]):
 
     def _sleep_until(self, at_s: float) -> None:
         """Sleep until this time of the run, or until the run is given up."""
-        while (left_s := at_s - self._clock()) > 0 and not self._given_up:
+        while at_s and (left_s := at_s - self._clock()) > 0 and not self._given_up:
             time.sleep(min(left_s, WAIT_S))
 
     async def _wait_until(self, at_s: float) -> None:
@@ -290,6 +296,8 @@ class Schedule(Iterator[Operation | MethodCall]):
         """Draw as `__next__` does, and let other tasks run. Raises `StopAsyncIteration`."""
         try:
             if self._due_times is None:
+                if self._held_until_s:
+                    await self._wait_until(self._held_until_s)
                 return self.draw()
             if self._aturn is None:
                 self._aturn = asyncio.Lock()  # not before: it belongs to the loop of its first use

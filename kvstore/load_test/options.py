@@ -214,6 +214,24 @@ class Flags:
         help="Seed of random arrivals; each step of a search has the next one. Without it, each run"
         " draws its own and prints it.",
     )
+    join_over: float | None = flag(
+        LOAD,
+        type=Duration(),
+        metavar="TIME",
+        help="Callers of a closed loop start one by one over this time.",
+    )
+    warm_up: float | None = flag(
+        LOAD,
+        type=Duration(),
+        metavar="TIME",
+        help="A run of this length comes first and is left out.",
+    )
+    keep_going: bool = flag(
+        LOAD,
+        is_flag=True,
+        default=False,
+        help="Go on while the service is away, and say how long it was.",
+    )
     stream_time: float | None = flag(
         LOAD,
         type=Duration(),
@@ -262,6 +280,8 @@ class Flags:
     )
     workers: str | None = flag(
         LOAD,
+        "--workers",
+        "--fleet",
         metavar="N|ADDRESS",
         help="Several load generators: local processes, or a Dask scheduler.",
     )
@@ -273,6 +293,8 @@ class Flags:
     )
     p99: float | None = flag(
         OBJECTIVE,
+        "--p99",
+        "--p99-ms",
         type=Duration("ms"),
         metavar="TIME",
         help="Limit on the p99 of the latency from the due time; a bare number is in ms.",
@@ -286,6 +308,8 @@ class Flags:
     )
     step: float | None = flag(
         OBJECTIVE,
+        "--step",
+        "--step-s",
         type=Duration(),
         metavar="TIME",
         help="Length of each step of the search (default 3s to 12s, as its rate needs).",
@@ -324,11 +348,24 @@ class Flags:
         help="Encrypt, and trust whatever certificate the server presents at the start. Somebody"
         " between you and the server can then read and change all calls.",
     )
+    authority: str | None = flag(
+        CONNECTION, metavar="NAME", help="The :authority that each call names."
+    )
     max_message_bytes: int | None = flag(
         CONNECTION,
         type=click.IntRange(-1, 2**31 - 1),
         metavar="N",
         help="Limit on a message (default 4194304 for replies; -1: none).",
+    )
+    gzip: bool = flag(CONNECTION, is_flag=True, default=False, help="Compress the requests.")
+    keepalive: float | None = flag(
+        CONNECTION,
+        type=Duration(),
+        metavar="TIME",
+        help="Send a ping on a quiet connection so often.",
+    )
+    service_config: str | None = flag(
+        CONNECTION, metavar="JSON", help="gRPC's service config, such as a retryPolicy."
     )
     i_may_load_this_host: bool = flag(
         CONNECTION,

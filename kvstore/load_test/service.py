@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -26,8 +26,35 @@ from kvstore.client.workload import MethodCalls
 from kvstore.credentials import read_token
 from kvstore.load_test.conditions import Check
 from kvstore.load_test.data import DataPerCall, has_templates, rows_of
-from kvstore.load_test.inputs import json_requests, requests_of, text_of
+from kvstore.load_test.inputs import json_requests, requests_of, text_of, value_of
 from kvstore.load_test.options import Flags
+
+GZIP: Final = 2
+"""Number of gzip in `grpc.default_compression_algorithm`."""
+SERVICE_CONFIG: Final = {
+    "methodConfig": list,
+    "loadBalancingConfig": list,
+    "loadBalancingPolicy": str,
+    "retryThrottling": dict,
+    "healthCheckConfig": dict,
+}
+METHOD_CONFIG: Final = {
+    "name": list,
+    "timeout": str,
+    "waitForReady": bool,
+    "retryPolicy": dict,
+    "hedgingPolicy": dict,
+    "maxRequestMessageBytes": int | str,
+    "maxResponseMessageBytes": int | str,
+}
+RETRY_POLICY: Final = {
+    "maxAttempts": int,
+    "initialBackoff": str,
+    "maxBackoff": str,
+    "backoffMultiplier": int | float,
+    "retryableStatusCodes": list,
+}
+"""Members of gRPC's service config and their types; gRPC ignores the whole text if one is wrong."""
 
 
 def target_of(flags: Flags) -> Target:
@@ -44,11 +71,26 @@ def target_of(flags: Flags) -> Target:
                 " so with --i-may-load-this-host"
             )
     address = balanced(flags.address)
-    limits = ("receive", "send") if flags.max_message_bytes is not None else ()
-    options = tuple((f"grpc.max_{each}_message_length", flags.max_message_bytes) for each in limits)
-    target = Target(address, None, _tls(flags, address), options)
+    tls = _tls(flags, address)
+    target = Target(address, None, tls, tuple(_channel_options(flags)))
     check_encryption(target)
     return target
+
+
+def _channel_options(flags: Flags) -> list[tuple[str, Any]]:
+    options: list[tuple[str, Any]] = []
+    if flags.max_message_bytes is not None:
+        for what in ("receive", "send"):
+            options.append((f"grpc.max_{what}_message_length", flags.max_message_bytes))
+    if flags.gzip:
+        options.append(("grpc.default_compression_algorithm", GZIP))
+    if flags.keepalive is not None:
+        options.append(("grpc.keepalive_time_ms", min(int(1e3 * flags.keepalive), 2**31 - 1)))
+        options.append(("grpc.keepalive_permit_without_calls", 1))
+        options.append(("grpc.http2.max_pings_without_data", 0))
+    if flags.authority is not None:
+        options.append(("grpc.default_authority", flags.authority))
+    return options
 
 
 def _tls(flags: Flags, address: str) -> Tls | None:
@@ -71,6 +113,43 @@ def _tls(flags: Flags, address: str) -> Tls | None:
         server_name = server_name or name
     token = read_token(flags.token) if flags.token else None
     return Tls(ca=ca, certificate=cert, key=key, server_name=server_name, token=token)
+
+
+def service_config_of(text: str | None, address: str) -> dict[str, Any]:
+    """Return the service config of the flags; several addresses are balanced by round robin.
+
+    Raises `BadRequest` for a text that gRPC would ignore.
+    """
+    config = {} if text is None else value_of(text, "--service-config")
+    _check_members(config, SERVICE_CONFIG, "--service-config")
+    for number, each in enumerate(config.get("methodConfig", ())):
+        where = f"--service-config: methodConfig[{number}]"
+        _check_members(each, METHOD_CONFIG, where)
+        if "retryPolicy" in each:
+            policy = each["retryPolicy"]
+            _check_members(policy, RETRY_POLICY, f"{where}: retryPolicy")
+            if lacking := sorted(set(RETRY_POLICY) - set(policy)):
+                raise BadRequest(f"{where}: retryPolicy lacks {', '.join(lacking)}")
+    if len(endpoints(address)) > 1 and not any(name.startswith("loadB") for name in config):
+        config["loadBalancingConfig"] = [{"round_robin": {}}]
+    return config
+
+
+def _check_members(members: Any, known: Mapping[str, Any], where: str) -> None:
+    if not isinstance(members, dict):
+        raise BadRequest(f"{where} must be a JSON object, got {members!r:.60}")
+    for name, value in members.items():
+        if name not in known:
+            raise BadRequest(f"{where} has no {name!r}: there are {', '.join(known)}")
+        if not isinstance(value, known[name]):
+            raise BadRequest(
+                f"{where}: {name} must be a {_in_words(known[name])}, got {value!r:.60}"
+            )
+
+
+def _in_words(kind: Any) -> str:
+    names = {list: "list", str: "text", dict: "object", bool: "true or false"}
+    return names.get(kind, "number")
 
 
 def descriptions_of(flags: Flags, target: Target, metadata: Metadata) -> Descriptions:

@@ -6,8 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kvstore.client import load, strategies
-from kvstore.client.address import endpoints
+from kvstore.client import load, pacing, strategies
 from kvstore.client.channel import Target
 from kvstore.client.errors import RunFailed, RunInterrupted, printable
 from kvstore.client.fleet import Fleet, fleet_of
@@ -29,7 +28,7 @@ from kvstore.load_test.options import BY_NAME, Flags
 from kvstore.load_test.report import Report, calibration_text
 from kvstore.load_test.saved import FORMS
 from kvstore.load_test.search import Objective, search
-from kvstore.load_test.service import calls_of, descriptions_of, target_of
+from kvstore.load_test.service import calls_of, descriptions_of, service_config_of, target_of
 from kvstore.measure import Finding, Run
 from kvstore.measure.recorder import Sample
 from kvstore.measure.run import Outcome
@@ -104,7 +103,7 @@ def load_test(flags: Flags) -> int:
     test = LoadTest(flags, target, calls, options, strategy, objective, fail_if)
     try:
         return _run_test(test)
-    except RunInterrupted:  # in a calibration: its run is not the one asked for
+    except RunInterrupted:  # in a warm-up or a calibration: its run is not the one asked for
         raise KeyboardInterrupt from None
 
 
@@ -121,6 +120,8 @@ def _run_test(test: LoadTest) -> int:
         )
         fleet = fleet_of(flags.workers)
         with fleet or nullcontext():  # one start of the workers for all runs
+            if flags.warm_up is not None:
+                _warm_up(test, fleet, say)
             report = Report()
             whole = all(each.ends for each in firsts)
             if test.objective is not None and not whole:
@@ -166,11 +167,14 @@ def _options(flags: Flags, open_loop: bool, target: Target) -> RunOptions:
     named = {name: value for name in names if (value := getattr(flags, name)) is not None}
     if not {"duration_s", "calls", "rates"} & {*named}:
         named["duration_s"] = SECONDS
-    named.setdefault("in_flight", OPEN_LOOP_IN_FLIGHT if open_loop else 1)
-    several = len(endpoints(target.address)) > 1
+    most = named.setdefault("in_flight", OPEN_LOOP_IN_FLIGHT if open_loop else 1)
+    if flags.join_over is not None:
+        ramp = pacing.climb(0, most, steps=most, over_s=flags.join_over)
+        named["joins"] = tuple(pacing.joins(ramp))
     return RunOptions(
         arrivals="even" if flags.arrivals == "even" else "random",
-        service_config={"loadBalancingConfig": [{"round_robin": {}}]} if several else {},
+        keep_going=flags.keep_going,
+        service_config=service_config_of(flags.service_config, target.address),
         **named,
     )
 
@@ -198,6 +202,12 @@ def _strategy(flags: Flags, calls: MethodCalls, open_loop: bool) -> Strategy:
         return BY_NAME[flags.strategy]
     unary = all(each.shape == "unary_unary" for each in (calls, *calls.others))
     return strategies.bounded if open_loop and unary else strategies.tasks
+
+
+def _warm_up(test: LoadTest, fleet: Fleet | None, say: Progress) -> None:
+    say("warm-up")
+    options = replace(test.options, duration_s=test.flags.warm_up, calls=None, rates=(), joins=())
+    load.run(test.strategy, test.target, test.calls, options, fleet=fleet)
 
 
 def _calibrated(test: LoadTest, first: FirstCall, fleet: Fleet | None, say: Progress) -> Report:

@@ -255,6 +255,8 @@ ROWS = ["--json", '{"id": "{{row.id}}"}', "--data"]
         ("'x' must be a text or a number, got null", ["--metadata", '{"x": null}']),
         ("for gRPC itself", ["--metadata", "grpc-timeout=1"]),
         ("--metadata is not JSON", ["--metadata", "{x}"]),
+        ("methodConfig must be a list", ["--service-config", '{"methodConfig": "x"}']),
+        ("must be a JSON object", ["--service-config", "[1]"]),
         ("{{nope}} is no template", ["--json", '{"id": "{{nope}}"}']),
         ("needs --data", ["--json", '{"id": "{{row.id}}"}']),
         ("line 2", [*ROWS, b"id,name\na\n"]),

@@ -11,11 +11,12 @@ from kvstore.client import load
 from kvstore.client.channel import Target
 from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import bounded, tasks
-from kvstore.load_test.findings import findings, findings_of_calibration, populations
+from kvstore.load_test.findings import findings, findings_of_calibration, outages, populations
 from kvstore.load_test.first_call import first_call, with_an_end
 from kvstore.load_test.levels import calibrate
 from kvstore.load_test.search import Objective, search
 from kvstore.measure import Outcome
+from kvstore.protocol import STATUSES
 
 pytestmark = pytest.mark.slow  # `alone`: it compares a measurement with what the service can do
 
@@ -123,6 +124,50 @@ def test_a_stream_without_end_is_cut_and_its_messages_are_counted(service):
     assert 10 <= streams["messages"] <= 80
     assert streams["cut"] >= 2
     assert 0 < streams["first_message_s"]["p50"] < 0.3
+
+
+@pytest.mark.alone
+def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
+    with sleeping_service(4) as (address, process):
+        port = int(address.rpartition(":")[2])
+        restarted = []
+
+        def restart() -> None:
+            process.kill()
+            process.wait()
+            time.sleep(0.5)
+            again = sleeping_service(4, port=port)
+            again.__enter__()
+            restarted.append(again)
+
+        timer = threading.Timer(1.0, restart)
+        timer.start()
+        try:
+            run = load.run(
+                tasks,
+                Target(address),
+                calls_of(sleep_s=0.02),
+                in_flight=4,
+                duration_s=7,
+                drain_s=1,
+                keep_going=True,
+            )
+        finally:
+            timer.join()
+            restarted[0].__exit__(None, None, None)
+
+    (away,) = outages(run)
+    assert run.outcome is Outcome.COMPLETE
+    away_s = away.until_s - away.from_s
+    assert 0.5 <= away_s < 6
+    assert 0 < away.failed
+    later = run.records["done_s"] > away.from_s + 0.4  # by then the run has seen that it is away
+    failed_later = later & (run.records["status"] != STATUSES.index("OK"))
+    assert failed_later.sum() < 100  # the callers wait before they try again
+    assert run.outcomes()["OK"] > 100
+    named = {each.name for each in findings(run)}
+    assert "away" in named
+    assert "warm-up" not in named
 
 
 def test_a_service_that_freezes_shows_in_the_latency_of_an_open_loop():
