@@ -159,8 +159,13 @@ class TestPage:
     def test_forgetting_the_page_holds_its_run_back_again(self, page):
         commit(page, "03.global_lock", "40")
         commit(page, "03.global_wait", "4")
+        forget = page.get_by_role("button", name="Forget this page")
+        page.once("dialog", lambda asked: asked.dismiss())
+        forget.click()
+        assert seen(page, "The lock is the reason."), "it asks before it deletes"
+        page.once("dialog", lambda asked: asked.accept())
         with page.expect_navigation():
-            page.get_by_role("button", name="Forget this page").click()
+            forget.click()
         page.wait_for_selector(".rpc-bar")
         assert not seen(page, "The lock is the reason.")
 

@@ -224,6 +224,8 @@
     saving.onclick = save;
     const again = make("button", { type: "button", class: "rpc-button rpc-quiet" }, "Forget this page");
     again.onclick = () => {
+      const count = [...votes.filter((each) => answers.predictions[each.rpcData.id]), ...quizzes.filter((each) => answers.choices[each.rpcData.id])].length;
+      if (count && !confirm(`Delete your ${count === 1 ? "answer" : `${count} answers`} on this page? "Save my numbers" keeps them in a file.`)) return;
       for (const each of votes) delete answers.predictions[each.rpcData.id];
       for (const each of quizzes) delete answers.choices[each.rpcData.id];
       keep();
