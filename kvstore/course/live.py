@@ -82,18 +82,19 @@ def run(
     on_sample: OnSample | None = None,
     apart: bool = False,
     show: bool = True,
+    against: str = "",
     **options: Any,
 ) -> Run:
     """Run the strategy as `load.run` does and show the run while it lasts; a figure remains.
 
     `closes` names the questions that this run answers: they refuse predictions from its start
-    on. With `apart`, the client has a process of its own: see
-    `run_in_process`. All other options and errors are those of `load.run`. In fast mode only the
-    last figure is drawn.
+    on. With `apart`, the client has a process of its own: see `run_in_process`. `against` names the
+    server in the summary. All other options and errors are those of `load.run`. In fast mode only
+    the last figure is drawn.
     """
     asked = _closed(closes)
     name = getattr(strategy, "__name__", "strategy")
-    view = View(name, options.get("duration_s"), options.get("calls"))
+    view = View(name, options.get("duration_s"), options.get("calls"), against)
 
     def look(sample: Sample) -> None:
         view.look(sample)
@@ -144,8 +145,11 @@ def yours(asked: Sequence[progress.Question], run: Run) -> float | None:
 class View:
     """One place on the page: first a light view that follows the run, then its figure."""
 
-    def __init__(self, name: str, duration_s: float | None, calls: int | None) -> None:
+    def __init__(
+        self, name: str, duration_s: float | None, calls: int | None, against: str = ""
+    ) -> None:
         self._name = name
+        self._against = against
         self._duration_s = duration_s or math.inf
         self._calls = calls or math.inf
         self._samples: list[Sample] = []
@@ -165,7 +169,7 @@ class View:
 
     def finish(self, run: Run, yours: float | None = None) -> None:
         """Replace the view by the figure of the whole run, and add a summary in words."""
-        words = in_words(run)
+        words = in_words(run, self._against)
         if _has_page():
             picture = {"image/png": _picture(run, yours), "text/plain": words}
             self._put(picture, {"image/png": {"alt": words}})
@@ -175,7 +179,7 @@ class View:
     def finish_in_words(self, run: Run) -> None:
         """Replace the view by one line."""
         if _has_page():
-            words = in_words(run)
+            words = in_words(run, self._against)
             self._put({"text/plain": words, "text/html": rendering.inline(words)})
 
     def give_up(self) -> None:
@@ -224,15 +228,19 @@ class View:
             )
 
 
-def in_words(run: Run) -> str:
-    """Return in words what the figure of a run shows, and what to do about the first doubt."""
+def in_words(run: Run, against: str = "") -> str:
+    """Return in words what the figure of a run shows, and what to do about the first doubt.
+
+    `against` names the server, where the run does not tell it from others.
+    """
+    server = f" against {against}" if against else ""
     most = run.samples["in_flight"].max() if len(run.samples) else math.nan
     in_flight = "" if math.isnan(most) else f", at most {most:,.0f} seen in flight"
     drawn = run.settings.get("seed") if run.settings.get("arrivals") == "random" else None
     seed = "" if drawn is None or not run.settings.get("paced") else f", seed {drawn}"
     end = "" if run.outcome == Outcome.COMPLETE else f"; ended by: {run.ended_by}"
     return (
-        f"{title(run)}: {numbers.number(run.throughput_per_s)} operations/s over "
+        f"{title(run)}{server}: {numbers.number(run.throughput_per_s)} operations/s over "
         f"{run.window_s:.1f} s{seed}{in_flight}{end}. {advice(run)}"
     )
 
@@ -276,11 +284,12 @@ def _folded(run: Run) -> str:
 
 def _picture(run: Run, yours: float | None) -> str:
     """Return calls in flight above throughput over time, as a PNG in base64."""
-    figure = Figure(figsize=(11.0, 6.0), dpi=style.DPI, layout="constrained")
+    figure = Figure(figsize=(11.0, 6.3), dpi=style.DPI, layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     views.plot_in_flight_over_time(run, ax=above)
     views.plot_throughput_over_time(run, yours=yours, ax=below)
     above.set_xlabel("")
+    style.entitle(figure, "The run over time: calls in flight, and throughput")
     return rendering.png(figure)
 
 

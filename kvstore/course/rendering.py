@@ -74,13 +74,18 @@ def inline(text: str) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """Return the text with a capital letter and a full stop, as a sentence has them.
+    """Return the text with a capital letter and a full stop, as a sentence has them."""
+    begun = percent_spaced(capitalised(text))
+    return begun if not begun or begun[-1] in ".:!?" else f"{begun}."
+
+
+def capitalised(text: str) -> str:
+    """Return the text with a capital letter.
 
     A symbol or a name of the code at its beginning keeps its form: k, R, round_robin, `threads`.
     """
     first = re.match(r"(?:a|[a-z][A-Za-z]+)(?![\w.(])", text)
-    begun = percent_spaced(text[0].upper() + text[1:] if first else text)
-    return begun if not begun or begun[-1] in ".:!?" else f"{begun}."
+    return text[0].upper() + text[1:] if first else text
 
 
 def percent_spaced(text: str) -> str:

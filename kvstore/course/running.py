@@ -149,6 +149,7 @@ def run(
             closes=settles,
             in_flight=in_flight,
             show=bool(settles) if show is None else show,
+            against=server.__name__ if isinstance(server, type) else "",
             due_times=None if due_times is None or fleet is not None else iter(due_times),
             **{**lasts, **options},
         )

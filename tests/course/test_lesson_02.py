@@ -42,7 +42,7 @@ def test_the_table_sets_each_number_of_the_forecast_beside_the_fact():
 @pytest.mark.slow
 def test_memory_is_filled_to_the_ceiling():
     """Speed is not asserted: the time is the machine's, the order of things is ours."""
-    run = memory_experiment.fill(150)
+    run = memory_experiment.fill_memory(150)
 
     assert run.outcome == "memory ceiling"
     assert memory_experiment.most_bytes(run) < 1.10 * 150e6

@@ -14,12 +14,6 @@ def test_the_time_of_a_call_counts_from_its_due_time():
     assert 50.0 == pytest.approx(registered("08.random").measured(0.02, run))
 
 
-def test_a_replay_begins_where_most_calls_are_in_flight():
-    run = open_run([(0.0, 0.0, 0.1), (0.2, 0.2, 0.4), (0.3, 0.3, 0.5), (0.4, 0.4, 0.6)])
-
-    assert 0.3 == facts.most_in_flight_s(run)
-
-
 @pytest.mark.parametrize(
     ("question", "disk_times", "in_service_times"),
     [("08.random", "fixed", 3.0), ("08.long_jobs", "two_point", 11.0)],

@@ -73,7 +73,7 @@ class Verdict(rendering.Shown):
     @property
     def _sentence(self) -> str:
         """Return the message with a capital letter: it stands after the outcome's full stop."""
-        return self.message[:1].upper() + self.message[1:]
+        return rendering.capitalised(self.message)
 
     def _forms(self) -> dict[str, Any]:
         mark, colour = _MARKS[self.outcome]

@@ -52,7 +52,7 @@ def ceiling_bytes(ceiling_mb: float) -> float:
     return ceiling_mb * 1e6
 
 
-def fill(ceiling_mb: float, settles: str | tuple[str, ...] = ()) -> Run:
+def fill_memory(ceiling_mb: float, settles: str | tuple[str, ...] = ()) -> Run:
     """Send without a limit until client or server reaches the ceiling; show the run and return it.
 
     The server has one lock. The client has a process of its own. `settles` is that of `run`.

@@ -25,13 +25,6 @@ def mean_ms(run: Run) -> float:
     return 1e3 * float(latencies_s(run).mean())
 
 
-def most_in_flight_s(run: Run) -> float:
-    """The time in the run at which most calls were in flight."""
-    sent_s, done_s = np.sort(run.records["sent_s"]), np.sort(run.records["done_s"])
-    in_flight = np.arange(1, len(sent_s) + 1) - np.searchsorted(done_s, sent_s, side="right")
-    return float(sent_s[in_flight.argmax()]) if len(sent_s) else 0.0  # `replay` refuses it
-
-
 def law(busy: float, service_s: float, disk_times: str, disk_s: float | None = None) -> Prediction:
     """R in seconds at one worker that random arrivals keep busy for this share of the time.
 
