@@ -8,12 +8,14 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import matplotlib as mpl
 import numpy as np
 from IPython.core.getipython import get_ipython
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection
+from matplotlib.colors import to_rgba
 from matplotlib.container import BarContainer, Container
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -55,7 +57,7 @@ class Described:
     def __call__(self, figure: Figure) -> Any:
         """Return the picture of the figure, and its metadata."""
         ground = figure.get_facecolor()
-        if figure.get_gid() == NO_GROUND:  # only here, or matplotlib asks the page for a ground
+        if _has_no_ground(figure):  # only here, or matplotlib asks the page for a ground
             figure.set_facecolor("none")
         try:
             made = self._inner(figure)
@@ -67,13 +69,21 @@ class Described:
         return picture, {**metadata, "alt": described(figure)}
 
 
+def _has_no_ground(figure: Figure) -> bool:
+    """Whether it is a figure of the course, or one that a lesson drew with the course's look."""
+    usual = to_rgba(mpl.rcParams["figure.facecolor"])
+    looks_alike = mpl.rcParams["axes.facecolor"] == "none" and figure.get_facecolor() == usual
+    return figure.get_gid() == NO_GROUND or looks_alike
+
+
 def described(figure: Figure) -> str:
     """What the figure shows: for each of its axes the quantities, and what is drawn of them."""
     shown = [ax for ax in figure.axes if ax.get_visible()]
     parts = [_axes(ax) for ax in shown]
     if len(parts) > 1:
         parts = [f"Part {number}: {part}" for number, part in enumerate(parts, start=1)]
-    return " ".join(parts) or "An empty figure."
+    title = figure.get_suptitle()
+    return " ".join([f"{title.rstrip('.')}."] * bool(title) + parts) or "An empty figure."
 
 
 def _axes(ax: Axes) -> str:

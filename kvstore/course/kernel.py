@@ -5,7 +5,7 @@ import math
 import re
 import sys
 import time
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from IPython.core.getipython import get_ipython
 
@@ -42,9 +42,24 @@ def lesson(name: str) -> None:
     path = messages.notebook_of(name)
     if (shell := get_ipython()) is not None:
         _notice_a_person(shell)
+        _set_look_of_figures()
         shell.events.register("post_execute", _describe_figures)
     if shell is not None and path is not None:
         _show_symbols(path.stem[:2])
+
+
+def _set_look_of_figures() -> None:
+    """Let what the notebook draws with matplotlib itself look like the figures of the course."""
+    if "matplotlib" in sys.modules:
+        import matplotlib.pyplot as plt
+
+        from kvstore.course.views import style
+
+        plt.rcParams.update(cast("Any", style.IN_A_LESSON))
+        plt.switch_backend(
+            plt.get_backend()
+        )  # loads that of the page: `_describe_figures` needs it
+        _describe_figures()
 
 
 def _describe_figures() -> None:

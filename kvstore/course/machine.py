@@ -30,7 +30,7 @@ def draw_path(run: Run) -> Axes:
     """Draw the mean time at each station of a call as a bar, all to one scale, in their order."""
     means_ms = time_by_station_table(run).iloc[0]
     shown = [name for name in style.STATIONS if f"{name} (ms)" in means_ms]
-    with style.canvas(height_in=3.6, rows=shown) as ax:
+    with style.canvas(height_in=3.8, rows=shown, title="Where this call spent its time") as ax:
         for row, name in enumerate(shown):
             colour, hatch = style.STATIONS[name]
             spent_ms = float(means_ms[f"{name} (ms)"])

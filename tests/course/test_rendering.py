@@ -99,7 +99,7 @@ def test_each_figure_that_a_notebook_shows_carries_its_description(
         "with style.canvas(None) as ax:\n    ax.plot([1, 2], [3, 3], label='first')\nax.plot([9])",
         "import matplotlib.pyplot as plt\nplt.plot([5, 6], [7, 7]);",
         "ax.figure",
-        "%config InlineBackend.figure_format = 'retina'\nstyle.subplots();",
+        "%config InlineBackend.figure_format = 'retina'\nstyle.subplots(title='two');",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     nbformat.write(notebook, tmp_path / "figures.ipynb")

@@ -17,6 +17,7 @@ def plot_ribbon(
     runs: Mapping[float, float] | None = None,
     xlabel: str,
     ylabel: str,
+    title: str,
     logarithmic: bool = False,
 ) -> Axes:
     """Draw a ribbon with 90 % of the simulated results at each x, the law, and a dot for each run.
@@ -25,7 +26,7 @@ def plot_ribbon(
     `runs` the measured value at some xs.
     """
     low, high = np.percentile(np.asarray(simulated, dtype=float), [5, 95], axis=0, method="nearest")
-    with style.canvas() as ax:
+    with style.canvas(title=title) as ax:
         ax.fill_between(
             xs, low, high, color=style.INK, alpha=0.3, linewidth=0, label="90 % of the simulations"
         )

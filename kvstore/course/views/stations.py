@@ -289,7 +289,8 @@ def plot_ceilings(
     many times as much work a call of this load is for it as a call of the traffic.
     """
     data = [stress[name] * per_s for name, per_s in measured_per_s.items()]
-    with style.canvas(height_in=2.2 + 0.55 * len(data), rows=measured_per_s) as ax:
+    title = "What each station lets through"
+    with style.canvas(height_in=2.5 + 0.55 * len(data), rows=measured_per_s, title=title) as ax:
         rows = range(len(data))
         ax.plot(data, rows, "o", color=style.MEASURED, linestyle="none", label="lets through")
         for row, per_s in enumerate(data):
@@ -364,14 +365,16 @@ def plot_time_by_station(runs: Runs) -> Axes:
     frame = data.rename(columns=lambda heading: heading.removesuffix(" (ms)"))
     parts = {name: look for name, look in style.STATIONS.items() if name in frame}
     wholes = [f"{numbers.number(whole_ms)} ms" for whole_ms in data["whole residence (ms)"]]
-    return stacked(frame[list(parts)], parts, "mean residence of a call (ms)", wholes)
+    title = "Where a call spends its time"
+    return stacked(frame[list(parts)], parts, "mean residence of a call (ms)", wholes, title=title)
 
 
 def plot_mix(runs: Runs) -> Axes:
     """Draw one bar for each run: the share of each kind of operation that was answered."""
     data = 100 * pd.DataFrame({name: run.mix() for name, run in runs_by_name(runs)}).T.fillna(0.0)
     parts = {name: look for name, look in style.OPERATIONS.items() if name in data}
-    return stacked(data[list(parts)], parts, "share of operations (%)")
+    title = "Which operations were answered"
+    return stacked(data[list(parts)], parts, "share of operations (%)", title=title)
 
 
 def stacked(
@@ -379,6 +382,8 @@ def stacked(
     parts: Mapping[str, tuple[str, str]],
     xlabel: str,
     wholes: Sequence[str] = (),
+    *,
+    title: str,
 ) -> Axes:
     """Draw the columns of each run end to end; `parts` maps each to its colour and hatching.
 
@@ -386,7 +391,7 @@ def stacked(
     """
     left = pd.Series(0.0, index=data.index)
     widest = float(data.sum(axis=1).max())
-    with style.canvas(height_in=2.4 + 0.8 * len(data), rows=data.index) as ax:
+    with style.canvas(height_in=2.7 + 0.8 * len(data), rows=data.index, title=title) as ax:
         for name, (colour, hatch) in parts.items():
             bars = ax.barh(
                 range(len(data)),

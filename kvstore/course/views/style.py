@@ -1,6 +1,7 @@
 """How every figure and table looks, and the forms in which they take runs.
 
-Nothing is set globally: the style is in force while one figure is drawn.
+The style of a figure of the course is in force while that figure is drawn. Those that a lesson
+draws with matplotlib itself look like them, because `lesson` sets `IN_A_LESSON`.
 """
 
 import math
@@ -11,8 +12,10 @@ from typing import Any, Final, TypeAlias, cast
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.figure import Figure
 from matplotlib.ticker import (
     LogFormatter,
     LogLocator,
@@ -96,19 +99,44 @@ _SETTINGS: Final[dict[str, Any]] = {
     "axes.facecolor": "none",
 }
 
+IN_A_LESSON: Final[dict[str, Any]] = {
+    "font.size": TEXT_PT - 1,
+    "axes.titlesize": TEXT_PT + 1,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.prop_cycle": cycler(color=[BLUE, ORANGE, GREEN, PURPLE, SKY, RED]),
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "grid.color"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.alpha": 0.25,
+    "lines.linewidth": 2.5,
+    "axes.facecolor": "none",
+    "figure.figsize": (8.5, 4.6),
+    "figure.dpi": DPI,
+    "figure.constrained_layout.use": True,
+}
+"""matplotlib's own settings for what a lesson, or a learner, draws without `canvas`."""
+
 
 @contextmanager
 def canvas(
-    ax: Axes | None = None, height_in: float = 5.0, rows: Iterable[object] | None = None
+    ax: Axes | None = None,
+    height_in: float = 5.0,
+    rows: Iterable[object] | None = None,
+    *,
+    title: str = "",
 ) -> Iterator[Axes]:
     """Yield the axes to draw on, new ones when there are none; when the block ends, finish them.
 
     The end of the block makes every text readable and places the legend. `rows` names what is drawn
-    at the heights 0, 1, 2, ..., from the top down.
+    at the heights 0, 1, 2, ..., from the top down. `title` says what is seen; a figure with axes of
+    its caller has its title from the caller.
     """
     with mpl.rc_context(cast("Any", _SETTINGS)):  # matplotlib types every name it knows
         if ax is None:
-            (ax,) = subplots(figsize=(11.0, height_in))
+            (ax,) = subplots(figsize=(11.0, height_in), title=title)
         yield ax
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
@@ -136,15 +164,22 @@ def canvas(
     mpl.interactive(interactive)
 
 
-def subplots(rows: int = 1, columns: int = 1, **options: Any) -> list[Axes]:
+def subplots(rows: int = 1, columns: int = 1, *, title: str, **options: Any) -> list[Axes]:
     """New axes of one figure, row by row; the notebook shows the figure with its description."""
     with mpl.rc_context({"text.color": INK}):  # of titles
         figure, axes = plt.subplots(rows, columns, squeeze=False, **options)
         interactive = mpl.is_interactive()
     mpl.interactive(interactive)  # as in `canvas`
+    entitle(figure, title)
     figure.set_gid(alt_text.NO_GROUND)
     alt_text.attach_alt_text()  # after the first figure, which loads the notebook's backend
     return list(axes.flat)
+
+
+def entitle(figure: Figure, title: str) -> None:
+    """Write what is seen above the whole figure, its legends included."""
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", size=TEXT_PT + 2, weight="bold", color=INK)
 
 
 def look(place: int) -> tuple[str, str, str]:

@@ -20,6 +20,7 @@ from kvstore.measure import Run
 from kvstore.measure.audit import in_flight_between
 from kvstore.protocol import OK
 
+ANSWERED = "Calls answered OK, over time"
 SLICE_S = 0.25
 """The length of a slice in which answered calls are counted, in seconds."""
 
@@ -43,7 +44,7 @@ def plot_answered_over_time(
     predicted, most = number(prediction), 1.0
     longest_s = max(run.settings.get("duration_s") or run.window_s for run in runs.values())
     edges = np.arange(0.0, max(longest_s, SLICE_S) + SLICE_S / 2, SLICE_S)
-    with style.canvas(ax, height_in=5.0) as ax:
+    with style.canvas(ax, height_in=5.0, title=ANSWERED) as ax:
         for place, (name, run) in enumerate(runs.items()):
             ok = run.records[run.records["status"] == OK]
             per_s = np.histogram(ok["done_s"], edges)[0] / SLICE_S
@@ -69,7 +70,13 @@ def _side_by_side(
 ) -> Axes:
     tops = []
     axes = style.subplots(
-        1, len(runs), figsize=(11.0, 4.2), sharey=True, dpi=style.DPI, layout="constrained"
+        1,
+        len(runs),
+        title=ANSWERED,
+        figsize=(11.0, 4.5),
+        sharey=True,
+        dpi=style.DPI,
+        layout="constrained",
     )
     for ax, (name, run) in zip(axes, runs.items(), strict=True):
         plot_answered_over_time({name: run}, prediction, cause_s=cause_s, ax=ax)
@@ -97,7 +104,7 @@ def plot_throughput_over_time(
     )
     per_s = counts / np.diff(edges)
     top = max([*per_s, 1e-9])
-    with style.canvas(ax, height_in=4.0) as ax:
+    with style.canvas(ax, height_in=4.0, title="Operations answered OK, over time") as ax:
         ax.plot(
             (edges[:-1] + edges[1:]) / 2,
             per_s,
@@ -136,7 +143,7 @@ def plot_in_flight_over_time(run: Run, *, ax: Axes | None = None) -> Axes:
     """Draw the calls in flight in each slice of the run, and the strategy's limit as a line."""
     edges = np.linspace(0.0, window_s(run), slices(run) + 1)
     mean = in_flight_between(run.records["sent_s"], run.records["done_s"], edges)
-    with style.canvas(ax, height_in=4.0) as ax:
+    with style.canvas(ax, height_in=4.0, title="Calls in flight, over time") as ax:
         ax.plot(
             (edges[:-1] + edges[1:]) / 2,
             mean,
@@ -189,7 +196,8 @@ def plot_calls_over_time(
     row_of = _lanes(shown["sent_s"], shown["done_s"]) if lanes else range(1, len(shown) + 1)
     place = pd.Series(row_of, index=shown.index, dtype=int)
     rows = int(place.max()) if len(shown) else 1
-    with style.canvas(ax, height_in=min(7.0, 2.2 + 0.2 * max(rows, 5))) as ax:
+    height_in = min(7.3, 2.5 + 0.2 * max(rows, 5))
+    with style.canvas(ax, height_in, title="Each bar is a call, from sending to reply") as ax:
         for name, (colour, hatch) in style.OPERATIONS.items():
             own = shown[shown["operation"] == name]
             if not len(own):

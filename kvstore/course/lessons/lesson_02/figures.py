@@ -26,6 +26,7 @@ def latency_by_answer(run: Run, predicted: Prediction) -> Axes:
         {"predicted: k / X": (ends, ends / predicted.value)},
         xlabel="answered as number, k (call)",
         ylabel="latency (s)",
+        title="How long each call took, in the order of the replies",
         small=True,
     )
 
@@ -45,6 +46,7 @@ def memory_by_in_flight(run: Run, probe: Probe) -> Axes:
         },
         xlabel="in flight (calls)",
         ylabel="resident memory (MB)",
+        title="Memory grows with the calls in flight",
         small=True,
     )
     ax.autoscale(axis="y")  # the growth is what counts, and not the memory without calls
@@ -61,7 +63,7 @@ def memory(run: Run, forecasts: Mapping[str, Prediction], ceiling_bytes: float) 
     reached_s = {side: at.value for side, at in forecasts.items() if math.isfinite(at.value)}
     soonest_s = min(reached_s.values(), default=math.inf)
     ends_s = samples["elapsed_s"].max() if len(samples) else 1.0
-    with style.canvas() as ax:
+    with style.canvas(title="Memory, until one process is full") as ax:
         for side, (marker, colour, dashes) in style.PROCESSES.items():
             held = samples[f"{side}_rss_bytes"].dropna() / MB
             if not len(held):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,7 +19,8 @@ def staircase_and_slab(runs: Mapping[str, Run], *, most: int, until_s: float) ->
     """Draw the calls of each run as bars over the same time axis; a bar begins at sending."""
     axes = style.subplots(
         len(runs),
-        figsize=(11.0, 2.3 * len(runs)),
+        title="Each bar is a call, from sending to reply",
+        figsize=(11.0, 0.4 + 2.3 * len(runs)),
         sharex=True,
         dpi=style.DPI,
         layout="constrained",
@@ -47,7 +48,9 @@ def climbed(runs: Mapping[int, Run], cost: Cost) -> list[Axes]:
     A message of k operations takes a + b k, the `cost`. The runs of 1 and 1,024 operations gave a
     and b: their dots are hollow.
     """
-    axes = style.subplots(1, 2, figsize=(14.0, 6.0), dpi=style.DPI, layout="constrained")
+    title = "Larger messages: more operations a second, and a longer stay"
+    figure: dict[str, Any] = {"figsize": (14.0, 6.3), "dpi": style.DPI, "layout": "constrained"}
+    axes = style.subplots(1, 2, title=title, **figure)
     sizes = np.geomspace(1, 2.0 * max(runs), 100)
     message_s = cost.per_message_s + cost.per_operation_s * sizes
     in_flight = max(run.in_flight for run in runs.values())

@@ -41,6 +41,7 @@ def throughput_in_climb(runs: Runs, stations: Stations) -> Axes:
         _lines(runs, stations, bounds.throughput_per_s),
         xlabel="elapsed (s)",
         ylabel="answered, X (calls/s)",
+        title="Throughput, while one user after the other joins",
     )
 
 
@@ -61,6 +62,7 @@ def residence_in_climb(runs: Runs, stations: Stations) -> Axes:
         _lines(runs, stations, predicted_ms),
         xlabel="answered after (s)",
         ylabel="residence, R (ms)",
+        title="How long each call took, while one user after the other joins",
         small=True,
     )
     ax.set_ylim(0.0, 1.2 * most_ms)
@@ -83,6 +85,7 @@ def threads_in_climb(runs: Runs, limits: Mapping[str, float]) -> Axes:
         predicted,
         xlabel="elapsed (s)",
         ylabel="threads of the\nserver process (threads)",
+        title="Threads of each server, while one user after the other joins",
         small=True,
     )
 

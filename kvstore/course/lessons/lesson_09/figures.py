@@ -39,7 +39,11 @@ def goodput_by_offered(
         for name in runs
     }
     return plot_measured_over_predicted(
-        measured, predicted, xlabel="offered (calls/s)", ylabel="in time (calls/s)"
+        measured,
+        predicted,
+        xlabel="offered (calls/s)",
+        ylabel="in time (calls/s)",
+        title="What is answered in time, by what is offered",
     )
 
 
@@ -51,5 +55,9 @@ def memory_in_burst(runs: Mapping[str, Run]) -> Axes:
         grown = (samples["server_rss_bytes"] - run.samples["server_rss_bytes"].iloc[0]) / MB
         measured[name] = (samples["elapsed_s"], grown)
     return plot_measured_over_predicted(
-        measured, xlabel="elapsed (s)", ylabel="server memory, grown by (MB)", small=True
+        measured,
+        xlabel="elapsed (s)",
+        ylabel="server memory, grown by (MB)",
+        title="Memory of each server in a burst",
+        small=True,
     )

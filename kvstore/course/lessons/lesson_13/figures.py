@@ -10,7 +10,7 @@ from kvstore.numbers import seconds
 
 def side_by_side(service_s: Sequence[float], in_flight: int) -> Axes:
     """Draw one client, and a line from it to each of several servers with its service time."""
-    with style.canvas(height_in=3.6) as ax:
+    with style.canvas(height_in=3.9, title="One client, and servers side by side") as ax:
         middle = (len(service_s) - 1) / 2
         box = {"boxstyle": "round,pad=0.6", "facecolor": "none", "linewidth": 2}
         for number, each_s in enumerate(service_s):

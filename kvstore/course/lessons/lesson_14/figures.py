@@ -30,6 +30,7 @@ def throughput_by_commit(
         },
         xlabel="in flight, N (calls)",
         ylabel="throughput, X (calls/s)",
+        title="Throughput by the calls in flight, for each kind of commit",
     )
 
 
@@ -39,7 +40,7 @@ def acknowledged_over_time(run: Failover) -> Axes:
     end_s = max(run.acknowledged_s)
     edges_s = np.arange(0.0, end_s + width_s, width_s)
     counts, _ = np.histogram(run.acknowledged_s, bins=edges_s)
-    with style.canvas(height_in=4.5) as ax:
+    with style.canvas(height_in=4.7, title="Writes acknowledged, while leaders are killed") as ax:
         ax.step(
             edges_s[:-1],
             counts / width_s,
