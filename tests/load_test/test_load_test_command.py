@@ -11,11 +11,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import grpc
 import pytest
 from greeter import description, greeter
 
 from kvstore.client.fleet import available
 from kvstore.load_test.__main__ import main
+from kvstore.load_test.options import Flags
+from kvstore.load_test.service import target_of
 from kvstore.measure import Run
 
 HELLO = "greeter.v1.Greeter/Hello"
@@ -236,3 +239,29 @@ def test_several_workers_make_one_run(a_greeter, capsys):
     assert {"OK": 40} == report["statuses"]
     assert 2 == report["settings"]["processes"]
     assert report["little_holds"]
+
+
+@pytest.mark.slow
+def test_flags_that_change_how_a_run_begins_and_goes_on_reach_it(a_greeter, tmp_path, capfd):
+    file = tmp_path / "run.npz"
+    asked = ["--warm-up=0.2s", "--join-over=0.4s", "--keep-going", "--gzip", "--keepalive=10s"]
+    config = '--service-config={"loadBalancingPolicy": "pick_first"}'
+    load = ["--in-flight=4", "--seconds=0.8", "--no-calibration", f"--save={file}"]
+
+    assert 0 == load_test(a_greeter.address, HELLO, ONE, *asked, "--authority=shop", config, *load)
+    run = Run.load(file)
+    early = run.records["sent_s"] < run.records["sent_s"].min() + 0.05
+
+    assert "warm-up" in capfd.readouterr().err
+    assert 1 <= early.sum() < 40, "one caller at first, with 2 ms for each greeting"
+    assert run.settings["keep_going"]
+    assert run.settings["service_config"] == {"loadBalancingPolicy": "pick_first"}
+
+
+def test_the_options_of_a_channel_are_those_of_grpc(a_greeter):
+    flags = Flags(address=a_greeter.address, gzip=True, keepalive=10.0, authority="shop")
+    options = dict(target_of(flags).options)
+
+    assert options["grpc.default_compression_algorithm"] == grpc.Compression.Gzip.value
+    assert options["grpc.keepalive_time_ms"] == 10_000
+    assert options["grpc.default_authority"] == "shop"
