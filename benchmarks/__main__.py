@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from kvstore.measure import describe_host
 
-NAMES = ("overhead", "ladder", "performance")
+NAMES = ("overhead", "ladder", "performance", "coverage")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -26,6 +26,7 @@ from benchmarks import bare, harness
 from benchmarks.harness import four_digits
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.workload import Operations, Workload
+from kvstore.course import calibration
 from kvstore.course.rendering import TIMES
 from kvstore.course.views import style
 from kvstore.measure import Run, cores, describe_host
@@ -122,6 +123,8 @@ class Rung(NamedTuple):
     1 with a CPU as the predicted bottleneck, another program used the core."""
     stolen: float = 0.0
     """Cores that the host took from its virtual machine during the runs."""
+    interval_per_s: tuple[float, float] | None = None
+    """The interval of 90 % of the prediction; None with a single round."""
 
     @property
     def ratio(self) -> float:
@@ -137,10 +140,13 @@ class Rung(NamedTuple):
     def row(self) -> dict[str, str]:
         """The rung as a row of the table."""
         busy = f"{self.client_busy:.2f} / {self.server_busy:.2f}"
+        interval = ""
+        if self.interval_per_s:
+            interval = f" ({' to '.join(map(four_digits, self.interval_per_s))})"
         return {
             "step": self.name,
             "conditions": self.conditions,
-            "predicted (operations/s)": four_digits(self.predicted_per_s),
+            "predicted (operations/s)": f"{four_digits(self.predicted_per_s)}{interval}",
             "measured (operations/s)": four_digits(self.measured_per_s),
             "measured ÷ predicted": f"{self.ratio:.2f}",
             "bottleneck": self.binds,
@@ -148,14 +154,19 @@ class Rung(NamedTuple):
         }
 
 
+def rungs(pace: Pace) -> Iterator[Rung]:
+    """Yield each step, from the slowest one on."""
+    yield from _with_disk(pace)
+    yield from _without_disk(pace)
+
+
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
     """Yield one row for each step: predicted, measured, their ratio, bottleneck. Write the page."""
     pace = Pace(1, 1.0, 0.5) if quick else Pace(5, 2.5, 1.0)
     steps = []
-    for ladder in (_with_disk, _without_disk):
-        for rung in ladder(pace):
-            steps.append(rung)
-            yield rung.row
+    for rung in rungs(pace):
+        steps.append(rung)
+        yield rung.row
     page = harness.write("ladder.md", quick, markdown(steps, describe_host(), str(pace)))
     with mpl.rc_context(cast("Any", SAME_BYTES)):
         figure = Figure(figsize=(11.0, 1.6 + 0.62 * len(steps)), layout="constrained")
@@ -297,16 +308,30 @@ def _rung(
             runs.append(run(server=server))
         if set(runs[-1].outcomes()) - ENDS:
             raise RuntimeError(f"{name}: every call should be answered, got {runs[-1].outcomes()}")
+    values = [each.value for each in predictions]
+    binds = Counter(each.binds for each in predictions).most_common(1)[0][0]
     return Rung(
         name,
         conditions,
-        fmean(each.value for each in predictions),
+        fmean(values),
         fmean(each.throughput_per_s for each in runs),
-        Counter(each.binds for each in predictions).most_common(1)[0][0],
+        binds,
         fmean(each.client_cpu.serial_s / each.window_s for each in runs),
         fmean(each.server_cpu.serial_s / each.window_s for each in runs),
         fmean(each.stolen_cores for each in runs),
+        _interval(values, cpu=binds in CPUS) if len(values) > 1 else None,
     )
+
+
+def _interval(predictions: Sequence[float], *, cpu: bool) -> tuple[float, float]:
+    """Return the interval of their mean that 90 % of the runs are meant to hit.
+
+    How far the rounds differ says how well the parts are known, and the model may be off as well.
+    """
+    middle = fmean(predictions)
+    known = calibration.spread(predictions)
+    half = math.hypot(calibration.CPU_ERROR if cpu else calibration.DELAYS_ERROR, known)
+    return middle / (1 + half), middle * (1 + half)
 
 
 def drawn_disk_s(mix: Workload, busy_s: float) -> float:
@@ -334,8 +359,19 @@ def draw(rungs: Sequence[Rung], ax: Axes) -> None:
         heights = np.arange(len(rungs))
         measured = [rung.measured_per_s for rung in rungs]
         predicted = [rung.predicted_per_s for rung in rungs]
+        intervals = [rung.interval_per_s or (rung.predicted_per_s,) * 2 for rung in rungs]
         ax.plot(measured, heights, color="#CCCCCC", linewidth=1.5, zorder=1)
         ax.plot(measured, heights, "o", color=style.MEASURED, label="measured", zorder=3)
+        ax.barh(
+            heights,
+            [high - low for low, high in intervals],
+            0.6,
+            left=[low for low, _ in intervals],
+            color=style.PREDICTED,
+            alpha=0.25,
+            zorder=2,
+            label="interval of the prediction, 90 %",
+        )
         ax.plot(
             predicted,
             heights,
@@ -349,7 +385,7 @@ def draw(rungs: Sequence[Rung], ax: Axes) -> None:
         for height, rung in zip(heights, rungs, strict=True):
             ax.annotate(
                 f"{four_digits(rung.measured_per_s)}/s, {rung.ratio:.2f} {TIMES} predicted",
-                (max(rung.measured_per_s, rung.predicted_per_s), height),
+                (max(rung.measured_per_s, intervals[height][1]), height),
                 (12, 0),
                 textcoords="offset points",
                 va="center",
@@ -399,6 +435,8 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> list[
             if stolen > STOLEN
             else []
         ),
+        "A prediction is the mean of the rounds, and behind it stands its interval of 90 %: how",
+        "the parts changed between the rounds, and how far the model may be off.",
         "Client and server are two processes on this machine. The server uses asyncio, and so do",
         "the clients of the last six steps. A processor is the bottleneck if the event loop of one",
         "process is always busy; the table shows how busy both event loops were.",

@@ -57,12 +57,17 @@ def ghz(server: Server, in_flight: int, seconds: float) -> Turn:
 
 def rpcload(server: Server, in_flight: int, seconds: float, *flags: str) -> Turn:
     """Let our load test make the calls of ghz. Raises `RuntimeError` as `ghz` does."""
-    command = [sys.executable, "-m", "kvstore.load_test", server.address, METHOD, *flags]
-    command += ["--json", DATA, f"--proto={PROTO}", "--no-calibration", f"--in-flight={in_flight}"]
-    run = _run([*command, f"--seconds={seconds}", "--output=json", "--quiet"], server)[0]["run"]
+    run = rpcload_report(server, in_flight, seconds, "--no-calibration", *flags)["run"]
     if set(run["statuses"]) != {"OK"}:
         raise RuntimeError(f"every call should be OK, got {run['statuses']}")
     return Turn(run["throughput_per_s"], run["client_cpu_s"] / run["issued"])
+
+
+def rpcload_report(server: Server, in_flight: int, seconds: float, *flags: str) -> dict[str, Any]:
+    """Return the report of our load test for the calls of ghz."""
+    command = [sys.executable, "-m", "kvstore.load_test", server.address, METHOD, *flags]
+    command += ["--json", DATA, f"--proto={PROTO}", f"--in-flight={in_flight}"]
+    return _run([*command, f"--seconds={seconds}", "--output=json", "--quiet"], server)[0]
 
 
 def _run(command: list[str], server: Server) -> tuple[dict[str, Any], float]:

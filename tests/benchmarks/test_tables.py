@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import bare
 from benchmarks.bare import Shape
+from benchmarks.coverage import Case, row
 from benchmarks.harness import Turn, in_turns, rows
 from benchmarks.ladder import READ_S, WRITE_S, Cost, Rung, between, drawn_disk_s
 from benchmarks.overhead import clients
@@ -84,3 +85,13 @@ def test_the_clients_take_turns_against_one_server(shape, quick_server):
 
     assert 3 == len(rounds)
     assert all(turn.per_s > 0 for turns in rounds.values() for turn in turns)
+
+
+def test_intervals_are_counted_with_their_half_widths():
+    within = [Case("a step", 80.0, 125.0, each) for each in (80.0, 100.0, 125.0)]
+    beyond = Case("a step", 80.0, 125.0, 126.0)
+
+    assert {"part": "steps", "intervals": "4", "held": "75%", "median half width": "25%"} == row(
+        "steps", [*within, beyond]
+    )
+    assert "0" == row("none", [])["intervals"]
