@@ -29,18 +29,12 @@ PROTO: Final = ROOT / "proto/kvstore/v1/kvstore.proto"
 METHOD: Final = "kvstore.v1.KeyValueService/Retrieve"
 KEY, VALUE = b"for clients of other makes", bytes(16)
 DATA: Final = json.dumps({"key": base64.b64encode(KEY).decode("ascii")})
-BUILT: Final = (
-    Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    / "rpc-throughput-course"
-    / "bin"
-)
-"""The folder in which `.ci/run` puts ghz."""
 START_S: Final = 10.0
 
 
 def ghz_path() -> str | None:
-    """Return the path of ghz: on PATH, in the folder of `.ci/run`, or in that of Go."""
-    folders = [os.environ.get("PATH", ""), str(BUILT), str(Path.home() / "go" / "bin")]
+    """Return the path of ghz: on PATH, or in the folder of Go."""
+    folders = [os.environ.get("PATH", ""), str(Path.home() / "go" / "bin")]
     return shutil.which("ghz", path=os.pathsep.join(folders))
 
 

@@ -66,10 +66,7 @@ def ended_within(seconds: float, process: psutil.Process) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "end",
-    ["os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "raise RuntimeError", "os._exit(3)"],
-)
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "raise RuntimeError"])
 def test_however_its_parent_ends_the_server_ends_within_a_second(end):
     with parent(end) as (process, server):
         process.wait(HANG_S)

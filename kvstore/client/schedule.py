@@ -119,7 +119,7 @@ class ShardedOperations:
     """Draws operations as `Operations` does, with the keys distributed over `shards` servers.
 
     Every server gets the same share of the operations. Keys that are created before the run are
-    distributed, at least one to each. A "zipf" workload has the same skew on each server.
+    distributed, at least one to each.
     """
 
     def __init__(

@@ -41,11 +41,6 @@ class Workload:
     """"exponential" draws each size (at least one byte); "fixed" uses the means."""
     preload: int = 0
     """Number of keys created before the run; these creates are not part of it."""
-    key_choice: str = "uniform"
-    """"uniform" draws every known key with the same probability; "zipf" draws key number k in
-    proportion to 1 / k ** zipf_exponent, see `ZipfKeys`."""
-    zipf_exponent: float = 1.0
-    """The skew of "zipf"; the YCSB benchmark uses 0.99. Not used by "uniform"."""
 
     def __post_init__(self) -> None:
         unknown = set(self.mix) - set(KINDS[1:])
@@ -57,13 +52,6 @@ class Workload:
             raise ValueError(f"mix needs weights of 0 or more, one above 0, got {dict(self.mix)}")
         if self.sizes not in ("exponential", "fixed"):
             raise ValueError(f"sizes must be 'exponential' or 'fixed', got {self.sizes!r}")
-        if self.key_choice not in ("uniform", "zipf"):
-            raise ValueError(f"key_choice must be 'uniform' or 'zipf', got {self.key_choice!r}")
-        if not 0 < self.zipf_exponent <= 10:
-            raise ValueError(
-                "zipf_exponent must be above 0 and at most 10, got"
-                f" {self.zipf_exponent}: for keys without skew choose 'uniform'"
-            )
         if not 1 <= self.key_bytes_mean <= 16 * 1024:
             raise ValueError(f"key_bytes_mean must be from 1 to 16384, got {self.key_bytes_mean}")
         if not 1 <= self.value_bytes_mean <= LARGEST_VALUE_BYTES:
@@ -132,31 +120,6 @@ class KnownKeys:
         return self._keys[int(rng.random() * len(self._keys))]
 
 
-class ZipfKeys(KnownKeys):
-    """Known keys, of which key number k is drawn in proportion to 1 / k ** exponent.
-
-    The probability belongs to the place. Keys take places in the order in which they become known,
-    so without deletes the oldest key is the hottest. When a key is deleted, the key at the last
-    place moves into its place. A draw takes a time that grows as log n.
-    """
-
-    def __init__(self, exponent: float) -> None:
-        super().__init__()
-        self._exponent = exponent
-        self._up_to: list[float] = []
-        """Cumulative weights of the places; never shortened, so each weight is computed once."""
-
-    def draw(self, rng: random.Random) -> bytes:
-        """Return a random key, by the weight of its place."""
-        count = len(self._keys)
-        while len(self._up_to) < count:
-            weight = (len(self._up_to) + 1) ** -self._exponent
-            self._up_to.append((self._up_to[-1] if self._up_to else 0.0) + weight)
-        drawn = rng.random() * self._up_to[count - 1]
-        # Rounding may make the product equal to the sum, which belongs to no place.
-        return self._keys[min(bisect_right(self._up_to, drawn), count - 1)]
-
-
 class Operations:
     """Draws operations one by one; safe for several threads.
 
@@ -174,8 +137,7 @@ class Operations:
     ) -> None:
         self.workload = workload
         self._owns = owns
-        skewed = workload.key_choice == "zipf"
-        self.known = ZipfKeys(workload.zipf_exponent) if skewed else KnownKeys()
+        self.known = KnownKeys()
         self._rng = random.Random(workload.seed)
         self._key_rng = random.Random(f"{workload.seed} {salt}")
         self._lock = threading.Lock()

@@ -1,7 +1,6 @@
 """workload.py: what is drawn, which keys are chosen, and that a seed draws it again."""
 
 import math
-import random
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +9,7 @@ from hashlib import sha256
 import pytest
 
 from kvstore.client import workload
-from kvstore.client.workload import Operations, Workload, ZipfKeys
+from kvstore.client.workload import Operations, Workload
 from kvstore.protocol import CREATE, DELETE, UPDATE
 
 KNOWN = [b"key %d" % number for number in range(10)]
@@ -102,10 +101,9 @@ def test_a_create_that_is_not_answered_yet_makes_no_key_known():
     assert {first.key} == requested
 
 
-@pytest.mark.parametrize("key_choice", ["uniform", "zipf"])
-def test_a_key_is_not_asked_for_again_once_its_delete_was_drawn(key_choice):
+def test_a_key_is_not_asked_for_again_once_its_delete_was_drawn():
     mix = {"retrieve": 3, "update": 3, "delete": 1}
-    operations = Operations(Workload(mix=mix, preload=1, key_choice=key_choice))
+    operations = Operations(Workload(mix=mix, preload=1))
     for key in KNOWN:
         operations.created(key)
     deleted: set[bytes] = set()
@@ -138,22 +136,6 @@ def test_known_keys_stay_whole_when_threads_draw_and_report_at_once():
     assert {key: place for place, key in enumerate(known._keys)} == known._place
 
 
-@pytest.mark.parametrize("exponent", [0.5, 1.0, 3.0])
-def test_places_come_and_go_and_chances_stay_in_proportion(exponent):
-    """Five keys left of a thousand: place k is drawn 1 / k**s times as often as place 1."""
-    known, rng = ZipfKeys(exponent), random.Random(1)
-    for number in range(1_000):
-        known.add(b"%d" % number)
-    known.draw(rng)
-    for number in range(5, 1_000):
-        known.remove(b"%d" % number)
-    counts = Counter(known.draw(rng) for _ in range(50_000))
-
-    for place in range(1, 6):
-        wanted = counts[b"0"] * place**-exponent
-        assert wanted == pytest.approx(counts[b"%d" % (place - 1)], rel=0.1, abs=5 * wanted**0.5)
-
-
 @pytest.mark.parametrize(
     ("named", "settings"),
     [
@@ -163,8 +145,6 @@ def test_places_come_and_go_and_chances_stay_in_proportion(exponent):
         ("key_bytes_mean must be from 1 to 16384, got 0", {"key_bytes_mean": 0}),
         ("got 5,000,000: gRPC refuses messages over 4 MiB", {"value_bytes_mean": 5_000_000}),
         ("set preload to 1 or more, got 0", {"mix": {"retrieve": 1}}),
-        ("key_choice must be 'uniform' or 'zipf', got 'hot'", {"key_choice": "hot"}),
-        ("got 0: for keys without skew choose 'uniform'", {"zipf_exponent": 0}),
     ],
 )
 def test_a_workload_that_makes_no_sense_is_refused(named, settings):

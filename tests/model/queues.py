@@ -11,18 +11,22 @@ def gaps_minus_work(gaps, work):
     return steps - np.minimum.accumulate(np.minimum(steps, 0.0))
 
 
-def overtaken(jobs=400_000, seed=None):
-    """Return the response times by order: first come, short first, round robin with 20 ms."""
+ORDERS = {
+    "first come": (1.0, None),
+    "short first": (1.0, "short"),
+    "round robin": (0.020, None),
+}
+"""Seconds of a piece of work, and which jobs come first."""
+
+
+def overtaken(*names, jobs=100_000, seed=0):
+    """Return which jobs are long, and the response times in these orders."""
     rng = np.random.default_rng(seed)
     arrive = np.cumsum(rng.exponential(0.025, jobs))
     work = np.where(rng.random(jobs) < 0.1, 0.140, 0.020 / 3)
-    orders = {
-        "first come": (1.0, None),
-        "short first": (1.0, "short"),
-        "round robin": (0.020, None),
-    }
     times = {}
-    for name, (piece_s, first) in orders.items():
+    for name in names:
+        piece_s, first = ORDERS[name]
         lines = [deque(), deque()]
         left, end, now, came = work.copy(), np.zeros(jobs), 0.0, 0
         while came < jobs or lines[0] or lines[1]:

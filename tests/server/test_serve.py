@@ -146,13 +146,3 @@ def test_with_too_few_threads_calls_say_that_they_waited_in_the_pool(own_server,
 
     assert (stack == "threads") == (most_s > 0.1)
     assert (stack == "threads") == (most_on_stream_s > 0.1)
-
-
-@pytest.mark.parametrize(
-    "path", ["/no.such.Service/Method", "/kvstore.v1.KeyValueService/NoSuchMethod"]
-)
-def test_an_unknown_method_is_unimplemented(channel, path):
-    for _ in range(3):
-        with pytest.raises(grpc.RpcError) as failed:
-            channel.unary_unary(path)(b"", timeout=HANG_S)
-        assert grpc.StatusCode.UNIMPLEMENTED is failed.value.code()

@@ -14,7 +14,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from running import HANG_S, started_by_hand, status_of
 from stacks import calling
 
-from kvstore.server.__main__ import main, parser
+from kvstore.server.__main__ import main
 from kvstore.v1 import kvstore_pb2 as pb
 
 SLOW_DISK = ["--read-delay-s=1.5", "--write-delay-s=1.5", "--locking=per_key"]
@@ -69,16 +69,6 @@ def test_a_second_signal_does_not_wait():
         process.send_signal(signal.SIGTERM)
 
         assert -signal.SIGTERM == process.wait(HANG_S)
-
-
-def test_help_explains_every_option(capsys):
-    with pytest.raises(SystemExit, match="0"):
-        parser().parse_args(["--help"])
-    shown = " ".join(capsys.readouterr().out.split())
-
-    assert "The first line it prints is its address" in shown
-    assert all(option.help for option in parser()._actions)
-    assert "(default 0.05)" in shown
 
 
 @pytest.mark.parametrize(
