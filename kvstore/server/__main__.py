@@ -23,6 +23,7 @@ from typing import Any
 
 import grpc
 import psutil
+from google.protobuf import descriptor_pool
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -235,7 +236,7 @@ def _listen(
     server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(status, server)
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     names = (KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME, reflection.SERVICE_NAME)
-    reflection.enable_server_reflection(names, server)
+    reflection.enable_server_reflection(names, server, pool=_SymbolsWithMethods())
     address, port = settings.listen, settings.port
     place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     try:
@@ -312,6 +313,28 @@ def _versions() -> dict[str, str]:
     except RuntimeError:
         pass  # a thread of the pool has no loop
     return versions
+
+
+class _SymbolsWithMethods:
+    """The descriptor pool, with methods among the symbols that it finds.
+
+    Python's pool finds only messages, fields and services. ghz looks up the method that it calls.
+    """
+
+    def __init__(self) -> None:
+        self._pool = descriptor_pool.Default()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    def FindFileContainingSymbol(self, symbol: str) -> Any:
+        """Return the file that describes this symbol. Raises `KeyError` when none does."""
+        try:
+            return self._pool.FindFileContainingSymbol(symbol)
+        except KeyError:
+            name, _, method = symbol.rpartition(".")
+            service = self._pool.FindServiceByName(name)
+            return service.methods_by_name[method].containing_service.file
 
 
 if __name__ == "__main__":

@@ -89,11 +89,20 @@ def test_health_says_serving_of_the_services_that_there_are(channel):
     assert NOT_FOUND is refused.value.code()
 
 
-def test_reflection_describes_the_services(channel):
-    described = ProtoReflectionDescriptorDatabase(channel)
+def test_reflection_finds_a_service_and_a_method_by_its_name(channel):
+    """ghz asks for the method; protobuf's own pool in Python would know of none."""
 
-    assert {*SERVICES, "grpc.health.v1.Health"} <= {*described.get_services()}
-    assert "kvstore/v1/kvstore.proto" == described.FindFileContainingSymbol(SERVICES[0]).name
+    def file_of(symbol: str) -> str:
+        # A database of its own each time: it would answer from what it has learned.
+        return str(ProtoReflectionDescriptorDatabase(channel).FindFileContainingSymbol(symbol).name)
+
+    described = ProtoReflectionDescriptorDatabase(channel).get_services()
+    assert {*SERVICES, "grpc.health.v1.Health"} <= {*described}
+    for known in (SERVICES[0], f"{SERVICES[0]}.Delete"):
+        assert "kvstore/v1/kvstore.proto" == file_of(known)
+    for unknown in (f"{SERVICES[0]}.Remove", "kvstore.v1.NoService.Delete", "Delete", ""):
+        with pytest.raises(KeyError):
+            file_of(unknown)
 
 
 @pytest.mark.slow
