@@ -30,7 +30,7 @@ def students(tmp_path_factory):
 
 def test_students_get_no_solution_no_notes_and_no_outputs(students, tmp_path):
     """The exercises of a lesson still judge, and `solution` says who has the answer."""
-    for name in ("docs/teaching", "tests", "executed", "tools/capstone_trial.py"):
+    for name in ("docs/teaching", "tests", "executed"):
         assert not (students / name).exists()
     lessons = run_notebooks.lessons_in(students / "notebooks")
     names = {path.relative_to(students) for path in lessons}

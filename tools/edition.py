@@ -28,10 +28,14 @@ LEFT_OUT: Final = frozenset(
 """What runs and builds leave behind; names that begin with a dot are left out, too."""
 KEPT: Final = frozenset({".ci", ".gitignore", ".gitattributes", ".devcontainer", ".binder"})
 FOR_TEACHERS: Final = (
-    *("docs/teaching", "docs/teaching.md", "tests", ".ci", ".github", "CONTRIBUTING.md"),
-    "tools/capstone_trial.py",
+    "docs/teaching",
+    "docs/teaching.md",
+    "tests",
+    ".ci",
+    ".github",
+    "CONTRIBUTING.md",
 )
-"""What the edition for students lacks. Tests and this tool hold right answers."""
+"""What the edition for students lacks. Tests hold right answers."""
 SEALED: Final = tuple(
     f"kvstore/course/lessons/lesson_*/{name}"
     for name in ("exercises*.py", "questions*.py", "lesson.toml")

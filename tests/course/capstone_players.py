@@ -1,4 +1,4 @@
-"""Try the capstone: a scripted learner, naive designs and random purchases, on drawn services.
+"""Players of the capstone on drawn services: a scripted learner, naive designs, random purchases.
 
 The runs are computed, without a process. The scripted learner follows the method of the lessons and
 sees only what a learner sees. Its code names no case.
@@ -7,78 +7,50 @@ sees only what a learner sees. Its code names no case.
 import itertools
 import math
 import random
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
 
-from kvstore.course.lessons.lesson_15.judge import (
-    CHANGES,
-    Case,
-    Sitting,
-    is_passed,
-    lines_of,
-    simulate,
-)
+from kvstore.course.lessons.lesson_15.judge import CHANGES, is_passed, lines_of, simulate
 from kvstore.course.lessons.lesson_15.judge.sitting import drawn
-from kvstore.course.lessons.lesson_15.judge.traffic import Result
 
-SHARES: Final = {"reads": 0.5, "updates": 0.3, "creates": 0.2}
+SHARES = {"reads": 0.5, "updates": 0.3, "creates": 0.2}
 READS, CREATES, HOT = 0.5, 0.2, 0.4
 """Shares of the traffic, from the brief: reads, creates, and calls for the hottest item."""
-SHORTENED: Final = ("compress", "faster disk", "stop the retries")
+SHORTENED = ("compress", "faster disk", "stop the retries")
 """Changes that shorten a call. The others let more calls be served at a time."""
-
-
-class Outcome(NamedTuple):
-    """One sitting of one player."""
-
-    points: float
-    met: bool
-    passed: bool
 
 
 class Computed:
     """A service whose runs are computed at once: it has what the learner uses of `Service`."""
 
-    def __init__(self, sitting: Sitting) -> None:
+    def __init__(self, sitting):
         self._sitting = sitting
         self.brief = sitting.brief()
         self.name = sitting.name
-        self.case = sitting._case  # of those that play by the lessons, none looks at it
 
-    def buy(self, *changes: str) -> None:
-        """Choose these changes for the result."""
+    def buy(self, *changes):
         self._sitting.buy(changes)
 
-    def predict(self, **values: float) -> None:
-        """Keep the predictions."""
+    def predict(self, **values):
         for of, value in values.items():
             self._sitting.predict(of, value)
 
-    def measure(self, **load: Any) -> Result:
-        """Return the result of a measurement."""
+    def measure(self, **load):
         return self._run("measure", load)
 
-    def run_start(self) -> Result:
-        """Return the result of the start."""
+    def run_start(self):
         return self._run("start", {})
 
-    def run(self) -> None:
+    def run(self):
         """Run the result with the plain client; no fault happens."""
         self._run("result", {})
 
-    def record(self) -> dict[str, Any]:
-        """Return the record."""
-        return self._sitting.record
-
-    def _run(self, what: str, options: dict[str, Any]) -> Result:
+    def _run(self, what, options):
         network, planned, _ = self._sitting.begin(what, options)
-        assert self._sitting._running is not None
         result = simulate(network, planned, self._sitting._running[1])
         self._sitting.end(result)
         return result
 
 
-def learner(service: Computed) -> None:
+def learner(service):
     """Play by the lessons: vary one thing at a time, and ask which bounds explain all ceilings."""
     most = service.brief["most_in_flight"]
     alone = {kind: service.measure(in_flight=1, only=kind) for kind in SHARES}
@@ -110,7 +82,7 @@ def learner(service: Computed) -> None:
     service.run()
 
 
-EXPERIMENTS: Final[dict[str, dict[str, Any]]] = {
+EXPERIMENTS = {
     "reads": {"only": "reads"},
     "updates": {"only": "updates"},
     "creates": {"only": "creates"},
@@ -120,7 +92,7 @@ EXPERIMENTS: Final[dict[str, dict[str, Any]]] = {
     "ten attempts": {"proxy_attempts": 10},
 }
 """Each one stresses or relieves few stations."""
-RELIEFS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+RELIEFS = {
     "message size": ("small", {"value_bytes": 64}),
     "hot key": ("spread", {"items": "spread"}),
     "stream cap": ("four connections", {"connections": 4}),
@@ -128,7 +100,7 @@ RELIEFS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 }
 """What shows the station behind these, if nothing else does."""
 _NEVER = math.inf
-FACTORS: Final[dict[str, dict[str, float]]] = {
+FACTORS = {
     "disk": {"reads": READS, "updates": _NEVER, "creates": _NEVER},
     "commit log": {"reads": _NEVER, "updates": 1 - READS, "creates": 1 - READS},
     "back end": {"reads": _NEVER, "updates": _NEVER, "creates": CREATES},
@@ -143,19 +115,17 @@ FACTORS: Final[dict[str, dict[str, float]]] = {
 """What an experiment makes of the calls/s that a station lets through; 1 where nothing stands."""
 
 
-def explained(
-    ceilings: dict[str, float], busy: float, length_s: dict[str, float], most: int
-) -> tuple[list[str], float]:
+def explained(ceilings, busy, length_s, most):
     """Return the one or two stations whose bounds fit all ceilings best, and the calls/s."""
     all_s = length_s["all"]
 
-    def bound(station: str, experiment: str, per_s: float) -> float:
+    def bound(station, experiment, per_s):
         factor = FACTORS[station].get(experiment, 1.0)
         if station in ("pool", "stream cap"):  # a limit on calls: c/D, with the D of these calls
             factor *= all_s / length_s.get(experiment, all_s)
         return factor * per_s
 
-    def misfit(stations: Sequence[str], rates: Sequence[float]) -> float:
+    def misfit(stations, rates):
         total = 0.0
         for name, measured in ceilings.items():
             limits = [bound(each, name, rate) for each, rate in zip(stations, rates, strict=True)]
@@ -178,55 +148,27 @@ def explained(
     return min(found)[1], x
 
 
-def naive(service: Computed) -> None:
+def naive(service):
     """Change nothing and send as much as is allowed."""
     service.predict(result=100.0)  # a run needs a prediction; this one is a guess
     service.run()
 
 
-def tempting(service: Computed) -> None:
+def tempting(service):
     """Buy what is bought most often: threads and processor cores."""
     service.buy("more threads", "more cores")
     naive(service)
 
 
-def reference(service: Computed) -> None:
-    """Widen what has to be widened, and predict what the model says: this one has the case."""
-    case = service.case
-    start, result = _computed(case, service.record()["practice"])
-    service.name(case.first, case.second)
-    service.predict(start=start, result=result)
-    service.run_start()
-    service.buy(*case.cures())
-    service.run()
-
-
-def _computed(case: Case, number: int) -> tuple[float, float]:
-    """Return the start, and the result with the right changes, as the model has them."""
-    model = Computed(drawn(number))
-    model.predict(start=1.0, result=1.0)
-    model.run_start()
-    model.buy(*case.cures())
-    model.run()
-    record = model.record()
-    start = next(each["result"] for each in record["history"] if each["event"] == "start")
-    of_result = "steady_p99_s" if case.open_loop else "steady_per_s"
-    return start["steady_per_s"], record["final"]["result"][of_result]
-
-
-def at_random(service: Computed) -> None:
+def at_random(service):
     """Buy as many changes as are allowed, at random."""
     service.buy(*random.Random(service.brief["id"]).sample(list(CHANGES), 2))
     naive(service)
 
 
-PLAYERS: Final = {each.__name__: each for each in (reference, learner, naive, tempting, at_random)}
-
-
-def play(player: str, number: int) -> Outcome:
-    """Let a player play the practice case of this number; return the outcome."""
-    service = Computed(drawn(number, learner=player))
-    PLAYERS[player](service)
-    record = service.record()
-    final = record["final"]
-    return Outcome(final["points"], final["met"], is_passed(lines_of(record)))
+def play(player, number):
+    """Let a player play the practice case of this number; return its points, and what it passed."""
+    sitting = drawn(number, learner=player.__name__)
+    player(Computed(sitting))
+    final = sitting.record["final"]
+    return final["points"], final["met"], is_passed(lines_of(sitting.record))
