@@ -1,4 +1,4 @@
-"""Answers to the exercises, right ones and known-wrong ones: see verdicts.py."""
+"""Answers to the exercises, right ones and known-wrong ones: see verdicts.py, and mistakes.diff."""
 
 import asyncio
 import itertools
@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
-from verdicts import edited, known, mistake, mistakes, right
+from verdicts import edited, known, right
 
 from kvstore.course.my_code import course_version
 from kvstore.v1 import etcd_pb2
@@ -45,29 +45,6 @@ def from_a_pool_of_one(stub, items):
         return [reply.value for reply in pool.map(stub.Retrieve, retrieves)]
 
 
-VALUE = "stub.Retrieve(pb.RetrieveRequest(key=key)).value"
-mistakes(
-    "00.first_client",
-    {
-        "values that you sent": (
-            "    return [",
-            f"    _ = [{VALUE} for key, _ in items]\n    return [",
-            f"return [{VALUE} for key, _ in items]",
-            "return [value for _, value in items]",
-        ),
-        "in another order": (
-            "    for key, value in items:",
-            "    values = []\n    for key, value in items:",
-            f"    return [{VALUE} for key, _ in items]",
-            f"        values.append({VALUE})\n    return values",
-        ),
-        "0 Retrieves": (VALUE, "dict(items)[key]"),
-        "before the call ahead of them had ended": ("stub.Create(", "stub.Create.future("),
-        "You return the replies": (VALUE, VALUE.removesuffix(".value")),
-    },
-)
-
-
 @right("00.mean_in_flight")
 def integral_of_the_number_in_flight(calls, window_s):
     times = [(at, 1) for at in calls["sent_s"]] + [(at, -1) for at in calls["done_s"]]
@@ -93,32 +70,6 @@ def with_futures(stub, keys, deadline_s):
     return values
 
 
-DEADLINE = "timeout=deadline_s"
-mistakes(
-    "01.read_all",
-    {
-        "without a deadline": (DEADLINE, "timeout=None"),
-        "`timeout` is in seconds": (DEADLINE, "timeout=1e3 * deadline_s"),
-        "gets the whole of it": (DEADLINE, "timeout=0.9 * deadline_s"),
-        "not for all of them together": (
-            "values = []",
-            "values, end_s = [], time.monotonic() + deadline_s",
-            DEADLINE,
-            "timeout=end_s - time.monotonic()",
-        ),
-        "catch it and go on": ("except grpc.RpcError", "except ValueError"),
-        "DEADLINE_EXCEEDED is no answer": ("                raise\n", "                pass\n"),
-        "Put None in their place": ("values.append(None)", "continue"),
-        "one call for each key": (
-            "for key in keys:",
-            "for key in dict.fromkeys(keys):",
-            "return values",
-            "return [values[list(dict.fromkeys(keys)).index(key)] for key in keys]",
-        ),
-    },
-)
-
-
 @known("01.read_all", "Make one call at a time")
 def all_at_once(stub, keys, deadline_s):
     calls = [stub.Retrieve.future(pb.RetrieveRequest(key=key), timeout=deadline_s) for key in keys]
@@ -142,37 +93,6 @@ def send_all_with_asyncio(stub, requests):
         return [await ended.get() for _ in kept]
 
     return asyncio.run(work())
-
-
-ALL = "return [ended.get() for _ in range(sent)]"
-NOTED = "return [ended.get() for _ in range(ended.qsize())]"
-mistakes(
-    "02.send_all",
-    {
-        "waits for a reply before it sends": ("sent += 1", "sent += call.code() != 0"),
-        "Return when every call has ended": (ALL, NOTED),
-        "note the failed calls too": (
-            ALL,
-            f"codes = {ALL.removeprefix('return ')}\n"
-            "    return [code for code in codes if code is grpc.StatusCode.OK]",
-        ),
-        "send each one once": (
-            "for request in requests:",
-            "kept = list(requests)\n    for request in [*kept, *kept]:",
-            ALL,
-            "return [ended.get() for _ in range(sent)][: len(kept)]",
-        ),
-        "it does not return": ("call.code())", "call.result() and call.code())"),
-        "status codes, such": ("call.code())", "call.code().name)"),
-    },
-)
-for wait in (
-    "end_s = time.monotonic() + 10\n    while time.monotonic() < end_s: time.sleep(0.01)",
-    "threading.Event().wait(10)",
-    "import select; select.select([], [], [], 10)",
-    "asyncio.run(asyncio.wait_for(asyncio.sleep(1), 2))",
-):
-    mistake("02.send_all", "while 1 of", ALL, f"{wait}\n    {NOTED}")
 
 
 @known("02.send_all", "another order")
@@ -224,54 +144,6 @@ def bounded_with_blocking_calls(stub, requests, in_flight):
             pool.submit(caller)
 
 
-CALLBACK = "call.add_done_callback(lambda _: free.release())"
-PLACES = "    free = threading.Semaphore(in_flight)\n"
-EACH = "    for request in requests:\n"
-TAKE = "        free.acquire()\n        call = "
-mistakes(
-    "03.bounded",
-    {
-        "not when it was sent": (CALLBACK, "free.release()"),
-        "no place is ever released": (CALLBACK, "pass"),
-        "fails must release its place too": (
-            "lambda _: free.release()",
-            "lambda call: call.code() is grpc.StatusCode.OK and free.release()",
-        ),
-        "waits for its reply": (CALLBACK, "call.exception() or free.release()"),
-        "still in flight": ("range(in_flight)", "range(0)"),
-        "what ends its wait": ("range(in_flight)", "range(in_flight + 1)"),
-        "before its place is acquired": (
-            TAKE,
-            "        call = ",
-            CALLBACK,
-            f"{CALLBACK}\n        free.acquire()",
-        ),
-        "again and again": (
-            TAKE,
-            f"""\
-        while not free.acquire(blocking=False):
-            time.sleep(0.001)
-{TAKE.splitlines()[1]}""",
-        ),
-        "a place stays empty": (
-            EACH,
-            f"    in_flight = max(1, in_flight - 1)\n{PLACES}{EACH}",
-        ),
-        "others wait in a queue": (EACH, "    for request in list(requests):\n"),
-        "send each one that": (EACH, f"    next(requests, None)\n{EACH}"),
-        "send each request once": (
-            EACH,
-            "    for request in (each for each in requests for _ in range(2)):\n",
-        ),
-        "pauses for 0.1 s": (EACH, f"{EACH}        time.sleep(0.1)\n"),
-        "let `method_of(stub, request)` choose": (
-            "method_of(stub, request).future(request)",
-            "stub.Update.future(pb.UpdateRequest(key=request.key))",
-        ),
-    },
-)
-
-
 @known("03.bounded", "in waves")
 def in_waves(stub, requests, in_flight):
     while wave := list(itertools.islice(requests, in_flight)):
@@ -300,8 +172,6 @@ def counting_under_a_lock(stub, requests, in_flight):
 
 READ = "        time.sleep(self.read_s)\n"
 RETRIEVED = "return pb.RetrieveResponse(value=self.values[request.key])"
-WRITE_LOCKED = "        with self.lock:\n            time.sleep(self.write_s)\n"
-WRITE = "        time.sleep(self.write_s)\n        with self.lock:\n"
 right("03.store")(
     edited(
         "03.store",
@@ -311,42 +181,11 @@ right("03.store")(
         f"value = self.values[request.key]\n{READ}        return pb.RetrieveResponse(value=value)",
     )
 )
-mistakes(
-    "03.store",
-    {
-        "must use the disk once": (READ, ""),
-        "the others wait for your lock. In Delete": (
-            f"{WRITE}            self.values.pop",
-            WRITE_LOCKED + "            self.values.pop",
-        ),
-        "after the sleep, with the lock held": (
-            f"{WRITE}            if request.key in self.values:",
-            "        with self.lock:\n            if request.key in self.values:",
-            '"this key has a value")\n',
-            f'"this key has a value")\n{WRITE}',
-        ),
-    },
-)
-ABSENT = """\
-            if request.key not in self.values:
-                context.abort(grpc.StatusCode.NOT_FOUND, "this key has no value")
-"""
-SET = "            self.values[request.key] = request.value"
-mistake("03.store", "change nothing else", ABSENT + SET, SET)
 
 # 04
 
 LOCKS = "{key: threading.Lock() for key in values}"
 LOCK = "with self.locks[request.key]:"
-DISK_READ = "        self.disk.read(request.key)\n"
-DISK_WRITE = "            self.disk.write(request.key)\n"
-IN_RETRIEVE = "def Retrieve(self, request, context):\n"
-IN_UPDATE = "def Update(self, request, context):\n"
-REPLY = "pb.RetrieveResponse(value=self.values[request.key])"
-UPDATED = "        return pb.UpdateResponse()"
-POOL = "ThreadPoolExecutor(threads)"
-TAKEN = "self.locks[request.key].acquire("
-GIVEN = "self.locks[request.key].release()\n"
 
 right("04.server")(
     edited(
@@ -358,114 +197,7 @@ right("04.server")(
         f"        {LOCK}",
     )
 )
-mistakes(
-    "04.server",
-    {
-        "two writes of the same key": (LOCK, "if True:"),
-        "a lock that is not theirs": (LOCKS, "dict.fromkeys(values, threading.Lock())"),
-        "each made a lock": (
-            LOCKS,
-            "{}",
-            LOCK,
-            f"""\
-if request.key not in self.locks:
-            self.locks[request.key] = threading.Lock()
-        {LOCK}""",
-        ),
-        "a Retrieve waited for a writer": (DISK_READ, f"        {LOCK}\n    {DISK_READ}"),
-        "while `disk.write` was still at work": (f"{DISK_WRITE}{SET}", f"{SET}\n{DISK_WRITE}"),
-        "`with lock:` releases it": (
-            LOCK,
-            f"{TAKEN})\n        if True:",
-            UPDATED,
-            f"        {GIVEN}{UPDATED}",
-        ),
-        "Is its lock still held?": (
-            IN_UPDATE,
-            f"{IN_UPDATE}        lock = self.locks.setdefault(request.key, threading.Lock())\n"
-            "        lock.acquire()\n",
-            LOCK,
-            f"lock.release()\n        {LOCK}",
-        ),
-        "before the lock is released": (DISK_WRITE, f"{DISK_WRITE}        {LOCK}\n"),
-        "on the disk at the same time": (
-            LOCK,
-            f"acquired = {TAKEN}timeout=1.0)\n        try:",
-            UPDATED,
-            f"        finally:\n            if acquired:\n                {GIVEN}{UPDATED}",
-        ),
-        "Retrieve of an unknown key must end": (
-            IN_RETRIEVE,
-            f"{IN_RETRIEVE}{DISK_READ}"
-            f"        return {REPLY.replace('[', '.get(').replace(']', ')')}\n",
-        ),
-        "must call `disk.read(key)` once": (DISK_READ, ""),
-        "must not use the disk": (DISK_READ, "", IN_RETRIEVE, f"{IN_RETRIEVE}{DISK_READ}"),
-        "something else than its reply message": (REPLY, "self.values[request.key]"),
-        "let the error out": (
-            DISK_WRITE,
-            f"""\
-            try:
-    {DISK_WRITE}\
-            except OSError:
-                return pb.UpdateResponse()
-""",
-        ),
-        f"`{POOL}`": (POOL, "ThreadPoolExecutor(64)"),
-        "must return two things": ("return server, port", "return port"),
-        "no server answers": ("    server.start()\n", ""),
-        "does not know the method": (
-            "    add_KeyValueServiceServicer_to_server(KeyLocks(disk, values), server)\n",
-            "",
-        ),
-        "let them wait for a thread": (POOL, f"{POOL}, maximum_concurrent_rpcs=threads"),
-    },
-)
 
-READ_VERSION = "reply = stub.Retrieve(pb.RetrieveRequest(key=key_of(counter, version)))"
-EXISTS = "if error.code() is not grpc.StatusCode.ALREADY_EXISTS:\n                raise"
-mistakes(
-    "04.add_one",
-    {
-        "gave up": (EXISTS, f"{EXISTS}\n            return version"),
-        "from its first read": (
-            f"    while True:\n        {READ_VERSION}",
-            f"    {READ_VERSION}\n    while True:",
-        ),
-        "again and again": (
-            "        version += 1\n",
-            "",
-            "version), value=value",
-            "version + 1), value=value",
-            "return version",
-            "return version + 1",
-        ),
-        "read that first": (READ_VERSION, "", "int(reply.value) + 1", "version + 1"),
-        "return the version that it created": (
-            "    while True:",
-            "    first = version\n    while True:",
-            "return version",
-            "return first",
-        ),
-        "Update overwrites": (
-            "        version += 1\n",
-            "",
-            "stub.Create(pb.CreateRequest",
-            "stub.Update(pb.UpdateRequest",
-        ),
-        "et every other error leave the function": (EXISTS, "pass"),
-        "Let every other error leave the function": (
-            "                raise",
-            "                return version",
-        ),
-        "30 newer ones exist": (
-            "while True:",
-            "for _ in range(25):",
-            "            return version",
-            "            return version\n    return version",
-        ),
-    },
-)
 
 # 05
 
@@ -484,36 +216,6 @@ def with_a_queue(stub, requests, in_flight):
         opened += -1 if request is None else 0
         if request is not None or not opened:
             sending.put(request)
-
-
-LIMIT = "Semaphore(in_flight)"
-YIELD = "yield request"
-SENT = "stub.Pipeline(sent())"
-mistakes(
-    "05.stream",
-    {
-        "were open at once": (LIMIT, "Semaphore(in_flight + 1)"),
-        "a blocking client": (LIMIT, "Semaphore(1)"),
-        "a place stays empty": (LIMIT, "Semaphore(max(1, in_flight - 1))"),
-        "had the id 7": (YIELD, f"request.id = 7\n            {YIELD}"),
-        "unchanged": (
-            YIELD,
-            r'yield pb.PipelineRequest(id=request.id, kinds=b"\x02", keys=[b"x"])',
-        ),
-        "your request iterator stopped": (YIELD, "yield pb.PipelineRequest(kinds=2)"),
-        "pauses for 10 s": (
-            "            free.acquire()",
-            "            time.sleep(10)\n            free.acquire()",
-        ),
-        "also a reply without a value": (
-            "for _ in",
-            "for reply in",
-            "        free.release()",
-            "        reply.values and free.release()",
-        ),
-        "no reply yet": (SENT, "stub.Pipeline(iter(list(requests)))"),
-    },
-)
 
 
 @known("05.stream", "send all requests on one")
@@ -555,17 +257,6 @@ def with_islice(keys, k):
         yield pb.PipelineRequest(id=next(number), kinds=b"\x02" * len(part), keys=part)
 
 
-KINDS = "bytes([pb.OPERATION_KIND_RETRIEVE]) * len(part)"
-mistakes(
-    "05.batches",
-    {
-        "may have fewer than k": ("len(keys), k", "len(keys) - k + 1, k"),
-        "the same id": ("id=number", "id=0"),
-        "one kind for each key": (KINDS, "bytes([pb.OPERATION_KIND_RETRIEVE])"),
-        "that of a read": (KINDS, r'b"\x01" * len(part)'),
-        "the last one has the rest": ("    for number", "    k = 1\n    for number"),
-    },
-)
 known("05.batches", "a `pb.PipelineRequest`")(lambda keys, k: list(keys))
 
 
@@ -602,16 +293,6 @@ def closed(address, count):
     return channels
 
 
-mistakes(
-    "06.own_connections",
-    {
-        "all channels share one": (", options=options", ""),
-        "some channels share a connection": (
-            "options=options) for _ in",
-            'options=[("grpc.primary_user_agent", f"caller {place // 2}")]) for place in',
-        ),
-    },
-)
 known("06.own_connections", "several times")(lambda a, n: own_connections(a, 1) * n)
 known("06.own_connections", "the list holds")(lambda a, n: own_connections(a, n + 1))
 known("06.own_connections", "a list of channels")(lambda a, n: own_connections(a, 1)[0])
@@ -620,83 +301,8 @@ known("06.own_connections", "reached no server")(lambda a, n: own_connections("1
 
 # 07
 
-ASK = "await self.stub.Retrieve(request, timeout=context.time_remaining())"
-RELAY = "await context.abort(error.code(), error.details())"
-TRY = "        try:\n"
-STUB = "self.stub = stub"
-SERVER = "grpc.aio.server()"
 right("07.front")(
     edited("07.front", "127.0.0.1", "localhost", "return server, port", "return [server, port]")
-)
-mistakes(
-    "07.front",
-    {
-        "something else than a reply message": (ASK, ASK.removeprefix("await ")),
-        "blocks its only thread": (
-            f"return {ASK}",
-            f"""\
-call = {ASK.removeprefix("await ")}
-            await asyncio.sleep(0.01)  # lets the call leave
-            end_s = time.perf_counter() + 4
-            while not call.done() and time.perf_counter() < end_s:
-                time.sleep(0.005)
-            return await call""",
-        ),
-    },
-)
-for places, said in (1, "only one call at a time"), (10, "never more than 10"):
-    mistake(
-        "07.front",
-        said,
-        STUB,
-        f"{STUB}\n        self.places = asyncio.Semaphore({places})",
-        f"            return {ASK}",
-        f"            async with self.places:\n                return {ASK}",
-    )
-mistakes(
-    "07.front",
-    {
-        "the error left your method": ("except grpc.aio.AioRpcError", "except ValueError"),
-        "the caller got NOT_FOUND": ("error.code(),", "grpc.StatusCode.NOT_FOUND,"),
-        "the caller got OK": (RELAY, "return pb.RetrieveResponse()"),
-        "had no deadline": (", timeout=context.time_remaining()", ""),
-        "had a deadline of 4.0 s": ("context.time_remaining()", "4"),
-        "made 0 calls to the back end": (
-            STUB,
-            f"{STUB}\n        self.cached = {{}}",
-            f"return {ASK}",
-            f"""\
-if request.key not in self.cached:
-                self.cached[request.key] = {ASK}
-            return self.cached[request.key]""",
-        ),
-        "the value of another caller's key": (
-            "Retrieve(request, timeout",
-            "Retrieve(self.request, timeout",
-            TRY,
-            f"        self.request = request\n        await asyncio.sleep(0.01)\n{TRY}",
-        ),
-        "refused some": (SERVER, "grpc.aio.server(maximum_concurrent_rpcs=8)"),
-        "must return two things": ("return server, port", "return port"),
-        "no server answers": ("    await server.start()\n", ""),
-        "does not know the method": (
-            "    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(Front(stub), server)\n",
-            "",
-        ),
-        "only such a server runs coroutines": (
-            SERVER,
-            "grpc.server(ThreadPoolExecutor(64))",
-            "await server.start()",
-            "server.start()",
-        ),
-        "before the back end had answered": (
-            f"return {ASK}",
-            f"""\
-call = asyncio.ensure_future({ASK.removeprefix("await ")})
-            await asyncio.wait([call], timeout=1)
-            return call.result() if call.done() else pb.RetrieveResponse()""",
-        ),
-    },
 )
 
 
@@ -729,58 +335,6 @@ async def calls_first(stub, keys):
     return values
 
 
-GROUP = """\
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(key)) for key in keys]
-    return [task.result() for task in tasks]"""
-GATHER = "    return list(await asyncio.gather(*map(one, keys)))"
-ONE = "    async def one(key):"
-RETRIEVE = "            return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value"
-
-
-def asks(said, *lines):
-    """A mistake in how the coroutines are awaited."""
-    mistake("07.ask_all", said, GROUP, "\n".join(f"    {line}" for line in lines))
-
-
-asks("the blocking client again", "return [await one(key) for key in keys]")
-asks(
-    "each has to be awaited", "return [stub.Retrieve(pb.RetrieveRequest(key=key)) for key in keys]"
-)
-asks(
-    "in the order in which the replies came",
-    "return [await each for each in asyncio.as_completed([one(key) for key in keys])]",
-)
-asks(
-    "also a key that stands there twice",
-    "once = list(dict.fromkeys(keys))",
-    "values = await asyncio.gather(*map(one, once))",
-    "return [values[once.index(key)] for key in keys]",
-)
-asks("a coroutine paused its thread", "time.sleep(10)", GROUP.lstrip())
-asks(
-    "it waits for a time",
-    "tasks = [asyncio.ensure_future(one(key)) for key in keys]",
-    "tasks and await asyncio.wait(tasks, timeout=2)",
-    "return [task.result() if task.done() else None for task in tasks]",
-)
-mistakes(
-    "07.ask_all",
-    {
-        "NOT_FOUND": ("return None", "raise", GROUP, GATHER),
-        "the list has an exception": ("return None", "return error"),
-        "as if all were well": ("            raise\n", "            return None\n"),
-        "the value of b'empty' must be b''": (RETRIEVE, f"{RETRIEVE} or None"),
-        "return its `value`": (RETRIEVE, RETRIEVE.removesuffix(".value")),
-        "never more than 2 of 6": (
-            ONE,
-            f"    places = asyncio.Semaphore(2)\n\n{ONE}",
-            RETRIEVE,
-            f"            async with places:\n    {RETRIEVE}",
-        ),
-    },
-)
-
 # 08
 
 
@@ -801,29 +355,6 @@ def polling(stub, requests, due_times):
     with changed:
         changed.wait_for(lambda: len(times_s) == len(due_times))
     return times_s
-
-
-SLEEP = "time.sleep(max(0.0, start + due_s - time.perf_counter()))"
-mistakes(
-    "08.open_loop",
-    {
-        "only one was sent": ("sent += 1", "sent += call.exception() is not call"),
-        "still in time": (
-            SLEEP,
-            "time.sleep(due_s - sent_s)\n        sent_s = due_s",
-            "start, sent",
-            "sent_s = 0.0\n    start, sent",
-        ),
-        "from the *due* time": (SLEEP, f"{SLEEP}\n        due_s = time.perf_counter() - start"),
-        "time.sleep": (SLEEP, ""),
-        "end minus the due time": ("lambda _, due_s=due_s:", "lambda _:"),
-        "you returned": ("range(sent)]", "range(ended.qsize())]"),
-        "non-negative": (
-            "max(0.0, start + due_s - time.perf_counter())",
-            "start + due_s - time.perf_counter()",
-        ),
-    },
-)
 
 
 @right("08.response_times")
@@ -851,35 +382,6 @@ def with_events(arrivals_s, work_s, choose):
     return [times_s[number] for number in range(len(arrivals_s))]
 
 
-mistakes(
-    "08.response_times_by",
-    {
-        "take its arrival off": ("now_s - arrivals_s[call]", "now_s"),
-        "One worker serves one call at a time": (
-            "now_s += work_s[call]",
-            "end_s = now_s + work_s[call]",
-            "now_s - arrivals_s[call]",
-            "end_s - arrivals_s[call]",
-        ),
-        "less than its own work": (
-            "now_s - arrivals_s[call]",
-            "now_s - work_s[call] - arrivals_s[call]",
-        ),
-        "idle worker takes the next call at its arrival": (
-            "max(now_s, arrivals_s[coming])",
-            "max(now_s, arrivals_s[coming]) + 0.5",
-        ),
-        "needs the list of the calls that wait": (
-            "[(arrivals_s[n], work_s[n]) for n in waiting]",
-            "waiting",
-        ),
-        "in the order of their arrival": ("waiting.append(coming)", "waiting.insert(0, coming)"),
-        "Ask once": (
-            "call = waiting",
-            "choose([(arrivals_s[n], work_s[n]) for n in waiting])\n        call = waiting",
-        ),
-    },
-)
 known("08.response_times_by", "a list with the response time of each")(
     lambda arrivals_s, work_s, choose: list(arrivals_s)[:0]
 )
@@ -892,9 +394,6 @@ known("08.response_times_by", "the first is that of the first arrival")(
 FREE = "threading.Semaphore(limit)"
 REFUSE = "if not self.free.acquire(blocking=False):"
 RELEASE = "self.free.release()"
-HANDLER = "handler = continuation(details)"
-RUN = "return handler.unary_unary(request, context)"
-FINALLY = f"            finally:\n                {RELEASE}"
 COUNT = (FREE, "0\n        self.limit, self.lock = limit, threading.Lock()")
 right("09.shed")(
     edited(
@@ -907,72 +406,8 @@ right("09.shed")(
         "with self.lock:\n                    self.free -= 1",
     )
 )
-mistakes(
-    "09.shed",
-    {
-        "took the last place": (
-            *COUNT,
-            REFUSE,
-            "if self.free >= self.limit:",
-            "            try:",
-            "            self.free += 1\n            try:",
-            RELEASE,
-            "self.free -= 1",
-        ),
-        "must be refused *at once*": ("acquire(blocking=False)", "acquire()"),
-        "A call that has ended must give its place back": (RELEASE, "pass"),
-        "so that it comes back after an error, too": (
-            f"{RUN}\n{FINALLY}",
-            f"reply = {RUN.removeprefix('return ')}\n                {RELEASE}\n"
-            "                return reply\n            finally:\n                pass",
-        ),
-        "All methods share the places": (
-            HANDLER,
-            f"self.free = {FREE}\n        {HANDLER}",
-            f"self.free = {FREE}\n\n",
-            "self.limit = limit\n\n",
-            FREE,
-            "threading.Semaphore(self.limit)",
-        ),
-        "and no call two?": (FREE, "threading.Semaphore(max(1, limit - 1))"),
-        "must end with RESOURCE_EXHAUSTED": ("RESOURCE_EXHAUSTED", "UNAVAILABLE"),
-        "gRPC does not run the method for them": (
-            REFUSE,
-            "if not free:",
-            HANDLER,
-            f"{HANDLER}\n        free = self.free.acquire(blocking=False)",
-        ),
-        "`intercept_service` must return a handler": ("return grpc.unary", "grpc.unary"),
-        "let the error out": (
-            FINALLY,
-            f"""\
-            except RuntimeError:
-                return pb.RetrieveResponse()
-{FINALLY}""",
-        ),
-    },
-)
 
 # 10
-
-BUDGET = '        "retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio},\n'
-PAUSE = 'f"{first_pause_s}s"'
-CODES = '["UNAVAILABLE"]'
-for said, old, new in (
-    ("`retryThrottling` stands beside `methodConfig`", BUDGET, ""),
-    ('does `"name": [{}]` name all methods?', "[{}]", "[]"),
-    ("counts the first attempt, too", "attempts,\n        ", "attempts + 1,\n        "),
-    ("`maxAttempts` is a whole number", "attempts,\n        ", "1,\n        "),
-    ("retry UNAVAILABLE and nothing else", CODES, '["UNAVAILABLE", "INTERNAL"]'),
-    ("`retryableStatusCodes` is a list", CODES, '"UNAVAILABLE"'),
-    ("gRPC does not accept this service config", PAUSE, "first_pause_s"),
-    ("`initialBackoff` is text", PAUSE, "0.05"),
-    ("`initialBackoff` is the first pause", PAUSE, '"0.05s"'),
-    ("`maxBackoff` is text", '"1s"', '"1"'),
-    ("`maxTokens` is the number of tokens", ": tokens", ": 2 * tokens"),
-    ("`tokenRatio` is what one answer earns", ": ratio", ": 0.1"),
-):
-    mistake("10.retry_config", said, old, new)
 
 
 @known("10.retry_config", "returned the text")
@@ -986,17 +421,6 @@ def backoff_by_doubling(failures, first_s, most_s, draw):
     for _ in range(failures - 1):
         longest_s = min(2 * longest_s, most_s)
     return draw() * min(longest_s, most_s)
-
-
-ANOTHER = "request_id is None or self.created_by.get(request.key) != request_id"
-mistakes(
-    "10.once",
-    {
-        "sent again, ended with ALREADY_EXISTS": (ANOTHER, "True"),
-        "it is another client's": (ANOTHER, "False"),
-        "have no id in common": ("request_id is None or ", ""),
-    },
-)
 
 
 @known("10.once", "with the lock held, after the disk")
@@ -1031,37 +455,6 @@ async def hedged_with_a_queue(first, second, request, after_s):
     return reply
 
 
-NO_REPLY = "    if not done:\n"
-mistakes(
-    "11.hedged",
-    {
-        "had passed without a reply": ("timeout=after_s", "timeout=None"),
-        "the second server was called at once": ("timeout=after_s", "timeout=0"),
-        "cancel the call to the first one": ("call.cancel()", "pass"),
-        "still waits for the first one": (", return_when=asyncio.FIRST_COMPLETED", ""),
-        "Keep it: the first server may still be faster": (
-            NO_REPLY,
-            f"{NO_REPLY}        waiting.pop().cancel()\n",
-        ),
-        "The first *reply* wins": (
-            NO_REPLY,
-            f"""\
-{NO_REPLY}\
-        reply = await second.Retrieve(request)
-        waiting.pop().cancel()
-        return reply
-""",
-        ),
-        "A reply ends the wait": (
-            "    done, waiting = await asyncio.wait(calls",
-            "    await asyncio.sleep(after_s)\n    done, waiting = await asyncio.wait(calls",
-            "timeout=after_s",
-            "timeout=0",
-        ),
-        "no call came to the first server": ("(first, second", "(second, first"),
-    },
-)
-
 # 12
 
 
@@ -1072,7 +465,6 @@ def with_the_option_of_the_channel(addresses):
     )
 
 
-mistake("12.spread", "`pick_first`", ", options=options", "")
 known("12.spread", "one server answered all")(lambda addresses: spread(addresses[:1]))
 known("12.spread", "not several")(lambda addresses: [spread([each]) for each in addresses])
 known("12.spread", "got int")(len)
@@ -1097,7 +489,6 @@ known("12.owner", "Leave chance out")(lambda key, servers: random.choice(servers
 known("12.owner", "to the new server only")(
     lambda key, servers: sorted(servers)[position(key) % len(servers)]
 )
-mistake("12.owner", "a hundred points", "range(100)", "range(1)")
 
 
 @known("12.owner", "use the names, not their places")
@@ -1128,22 +519,6 @@ known("13.least_open", "the last of")(
 )
 known("13.least_open", "numbered from 0")(lambda open_calls: least_outstanding(open_calls) + 1)
 known("13.least_open", "an int")(lambda open_calls: open_calls[least_outstanding(open_calls)] / 1)
-mistakes(
-    "13.least_open",
-    {
-        "the most open calls": ("min(open_calls)", "max(open_calls)"),
-        "it changed the list": (
-            "return random",
-            "chosen = random",
-            "== fewest])",
-            "== fewest])\n    open_calls[chosen] += 1\n    return chosen",
-        ),
-        "A server with no open call is free": (
-            "min(open_calls)",
-            "min(filter(None, open_calls), default=0)",
-        ),
-    },
-)
 
 
 @right("13.simulate")
@@ -1169,27 +544,6 @@ right("13.simulate")(
         "reported_s = at_s",
         "report, reported_s = list(counts), at_s",
     )
-)
-CHOOSE = "server = choose(report)"
-mistakes(
-    "13.simulate",
-    {
-        "in the list of an earlier one": ("report = [math", "report[:] = [math"),
-        "A busy server lets it wait": ("max(free_s[server], at_s)", "at_s"),
-        "from its arrival": ("append(free_s[server] - at_s)", "append(service_s)"),
-        "a call of another server": ("max(free_s[server], at_s)", "max(*free_s, at_s)"),
-        "give `choose` the same list": ("choose(report)", "choose(list(report))"),
-        "once for each": (CHOOSE, f"{CHOOSE}\n        choose(report)"),
-        "A report is made if": ("if at_s - reported_s >= every_s:", "if True:"),
-        "those that have ended do not count": (
-            "    free_s, report",
-            "    counts = [0] * servers\n    free_s, report",
-            "[math.ceil(max(0, each_s - at_s) / service_s) for each_s in free_s]",
-            "list(counts)",
-            CHOOSE,
-            f"{CHOOSE}\n        counts[server] += 1",
-        ),
-    },
 )
 known("13.simulate", "a list with the response time of each")(lambda *_: 0.02)
 
@@ -1224,44 +578,9 @@ def hides_errors(stub, key, value):
         return False
 
 
-mistakes(
-    "14.create_if_absent",
-    {
-        "has version 0": ("Compare.EQUAL", "Compare.GREATER"),
-        "not False": (".succeeded", ".succeeded or True"),
-        "not True": (".succeeded", ""),
-    },
-)
-
 # 15
 
 right("15.client")(edited("15.client", "attempt == 4", "attempt == 5"))
-OK = "call.code() is grpc.StatusCode.OK"
-PATIENCE = (" * 2**attempt", "")
-TWO = "grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED"
-mistakes(
-    "15.client",
-    {
-        "waited until it went on": ("timeout=timeout_s * 2**attempt", "timeout=None"),
-        "open at once": (LIMIT, "Semaphore(40)"),
-        "ended with DEADLINE_EXCEEDED": (*PATIENCE, OK, "True"),
-        "and never to the other": (*PATIENCE, "number + 1", "number + 2"),
-        "One server went away": (
-            *PATIENCE,
-            OK,
-            "call.code() is not grpc.StatusCode.DEADLINE_EXCEEDED",
-        ),
-        "a storm": (*PATIENCE, "attempt == 4", "attempt == 9"),
-        "requests were lost": PATIENCE,
-        "Whatever is not OK has failed": (OK, f"call.code() not in ({TWO})"),
-        "give it up after": (
-            "attempt == 4",
-            "False",
-            "2**attempt",
-            "2 ** min(attempt, 6)",
-        ),
-    },
-)
 
 # 16
 

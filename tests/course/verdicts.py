@@ -2,15 +2,19 @@
 
 `@known("NN.exercise", "part of the message")`: a wrong answer with a message of its own.
 `@right("NN.exercise")`: an answer that differs from the reference and is as right.
-`mistake("NN.exercise", "part of the message", old, new)`: the reference with a piece replaced.
+`mistakes.diff`: wrong answers that are the reference with pieces replaced. A line has the exercise
+and the part of the message. Below it stand pieces that go (-), each with what takes its place (+).
 """
 
 import asyncio
 import functools
+import itertools
+import re
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import NamedTuple
 
 import cloudpickle
@@ -87,10 +91,10 @@ def edited(exercise, *pieces):
     return names[exercises.find(exercise).kept.partition(".")[2]]
 
 
-def mistake(exercise, said, *pieces):
+MISTAKES = Path(__file__).with_name("mistakes.diff").read_text("utf-8")
+for block in re.split("^# ", MISTAKES, flags=re.MULTILINE)[1:]:
+    head, *lines = block.splitlines()
+    exercise, _, said = head.partition(": ")
+    signs = itertools.groupby(filter(None, lines), key=lambda line: line[0])
+    pieces = ["\n".join(line[1:] for line in group) for _, group in signs]
     known(exercise, said)(edited(exercise, *pieces))
-
-
-def mistakes(exercise, pieces_by_message):
-    for said, pieces in pieces_by_message.items():
-        mistake(exercise, said, *pieces)
