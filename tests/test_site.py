@@ -316,7 +316,7 @@ def test_a_build_says_what_it_will_execute_and_executes_only_that(tmp_path, monk
 
     assert build.main(build_it) == 130
     said = capsys.readouterr()
-    assert "3 of 3 lessons to execute: about 2 minutes" in said.out
+    assert "3 of 3 lessons to execute: about 1 minute" in said.out
     assert "the next build goes on" in said.err
     assert build.main(build_it) == 0
     assert "2 of 3 lessons to execute" in capsys.readouterr().out

@@ -29,8 +29,8 @@ class NotExecuted(Exception):
     """A lesson ended with an error, so there is no page of it; the message has the error."""
 
 
-MINUTES: Final = {"core": 0.9, "further": 0.35}
-"""What a lesson takes to execute, on average, on two quiet cores in the class mode."""
+MINUTES: Final = {"core": 0.45, "further": 0.2}
+"""What a lesson takes to execute, on average, on two quiet cores in the short mode."""
 
 
 def executed(lesson: Path, copies: Path = run_notebooks.COPIES) -> NotebookNode:

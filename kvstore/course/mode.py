@@ -40,7 +40,7 @@ def choose(*, fast: T, normal: T, full: T) -> T:
     return {"fast": fast, "full": full}.get(name(), normal)
 
 
-SCALES: Final = {"fast": 0.05, "short": 0.25, "full": 3.0}
+SCALES: Final = {"fast": 0.05, "short": 0.2, "full": 3.0}
 """How much shorter or longer runs are than in `class`."""
 SHORTEST_S: Final = 0.4
 
