@@ -108,10 +108,10 @@ class TokenChannel:
         self._pair = (HEADER, f"{SCHEME}{token}")
 
     def __getattr__(self, name: str) -> Any:
-        own = getattr(self._channel, name)
+        attribute = getattr(self._channel, name)
         if name not in _SHAPES:
-            return own
-        return lambda *how, **named: _Method(own(*how, **named), self._pair)
+            return attribute
+        return lambda *how, **named: _Method(attribute(*how, **named), self._pair)
 
     def __enter__(self) -> "TokenChannel":
         return self

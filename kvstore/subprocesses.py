@@ -191,8 +191,8 @@ def program(command: Sequence[str]) -> Iterator[Program]:
 @contextmanager
 def private_folder(prefix: str) -> Iterator[Path]:
     """Make a temporary folder for the block. A child deletes it if this process is killed."""
-    with tempfile.TemporaryDirectory(prefix=prefix) as made, process(_command("folder", made)):
-        yield Path(made)
+    with tempfile.TemporaryDirectory(prefix=prefix) as folder, process(_command("folder", folder)):
+        yield Path(folder)
 
 
 @contextmanager

@@ -227,13 +227,13 @@ class _Handler(tornado.web.RequestHandler):
 
     def set_default_headers(self) -> None:
         self._nonce = secrets.token_urlsafe(16)
-        own = f"'nonce-{self._nonce}'"
+        nonce = f"'nonce-{self._nonce}'"
         self.set_header("Cache-Control", "no-store")
         self.set_header("Referrer-Policy", "no-referrer")
         self.set_header("X-Content-Type-Options", "nosniff")
         self.set_header(
             "Content-Security-Policy",
-            f"default-src 'none'; script-src {own}; style-src {own}; connect-src 'self'; "
+            f"default-src 'none'; script-src {nonce}; style-src {nonce}; connect-src 'self'; "
             "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         )
 

@@ -31,9 +31,9 @@ _HINTS = {
 """What helps, by what gRPC says."""
 
 
-def hint_of(said: str) -> str:
+def hint_of(details: str) -> str:
     """Return what helps against an error of gRPC, from its text; empty if that is not known."""
-    return next((hint for text, hint in _HINTS.items() if text in said), "")
+    return next((hint for text, hint in _HINTS.items() if text in details), "")
 
 
 class ServerNotReached(ConnectionError):

@@ -231,10 +231,11 @@ def _create(
         if here and all(each.known or not each.workload.preload for each in operations.shards):
             return
     ends = Counter(STATUSES[status] for status in records["status"])
-    seen = ", ".join(f"{count} {name}" for name, count in ends.most_common())
+    statuses = ", ".join(f"{count} {name}" for name, count in ends.most_common())
     raise ServerNotReached(
-        f"none of {len(creates)} keys could be created at {target.address} before the run ({seen}):"
-        " start a new server, or take another seed if the server has these keys already"
+        f"none of {len(creates)} keys could be created at {target.address} before the run"
+        f" ({statuses}): start a new server, or take another seed if the server has these keys"
+        " already"
     )
 
 

@@ -119,8 +119,8 @@ class Descriptions:
     def needs(self, symbol: str) -> bool:
         """Return whether a type is described now; look for its file if it was not."""
         if not self._describes(symbol):
-            own = _of_protobuf(lambda pool: pool.FindFileContainingSymbol(symbol))
-            self.add([own] if own is not None else self._find(symbol))
+            bundled = _of_protobuf(lambda pool: pool.FindFileContainingSymbol(symbol))
+            self.add([bundled] if bundled is not None else self._find(symbol))
         return self._describes(symbol)
 
     def _describes(self, symbol: str) -> bool:
@@ -132,16 +132,16 @@ class Descriptions:
 
     def methods(self) -> list[str]:
         """Return the names of all methods, such as "pkg.Service/Method"."""
-        found = []
+        names = []
         for service in self._services():
             if service.startswith("grpc.reflection."):
                 continue
             if self.needs(service):
                 described = self.pool.FindServiceByName(service)
-                found += [f"{service}/{each.name}" for each in described.methods]
+                names += [f"{service}/{each.name}" for each in described.methods]
             else:
-                found.append(f"{service}/? (the server does not describe it)")
-        return found
+                names.append(f"{service}/? (the server does not describe it)")
+        return names
 
     def method(self, name: str) -> "Method":
         """Return the method "pkg.Service/Method". Raises `MethodNotFound`."""
@@ -199,13 +199,13 @@ class Descriptions:
 
     def _put(self, file: FileProto) -> None:
         lacking = [needed for needed in file.dependency if needed not in self._files]
-        for given in (file, _without(file, lacking)):
+        for version in (file, _without(file, lacking)):
             try:
-                self.pool.AddSerializedFile(given.SerializeToString())
+                self.pool.AddSerializedFile(version.SerializeToString())
             except TypeError as wrong:
                 why = str(wrong).rpartition("descriptor pool: ")[2]
             else:
-                self._files[file.name] = given
+                self._files[file.name] = version
                 return
         raise MethodNotFound(
             f"the description of {file.name} is not complete ({why}):"
@@ -260,8 +260,8 @@ class Method(NamedTuple):
         """
         messages = []
         for number, each in enumerate(requests, start=1):
-            given = each if isinstance(each, Request) else Request(each, f"request {number}")
-            messages.append(tuple(map(self.encoded, self.messages_of(given))))
+            request = each if isinstance(each, Request) else Request(each, f"request {number}")
+            messages.append(tuple(map(self.encoded, self.messages_of(request))))
         return MethodCalls(method=self.name, shape=self.shape, requests=tuple(messages))
 
     def messages_of(self, request: Request) -> list[Request]:
@@ -376,36 +376,38 @@ def _described(target: Target, version: str, metadata: Metadata, names: list[str
         with target.channel() as channel:
             server = _Reflection(channel, version, metadata)
             try:
-                found = server.files(symbol)
+                files = server.files(symbol)
             except grpc.RpcError as error:
                 raise _no_reflection(target, {version: error}) from None
         described.notes += server.notes
-        return found
+        return files
 
     described = Descriptions([], lambda: names, find)
     return described
 
 
 def _no_reflection(target: Target, refused: Mapping[str, Any]) -> Exception:
-    said = "; ".join(
+    replies = "; ".join(
         f"{version}: {error.code().name}: {error.details()}" for version, error in refused.items()
     )
     codes = [error.code() for error in refused.values()]
-    if (known := hint_of(said)) and not all(code in NOT_REACHED for code in codes):
+    if (known := hint_of(replies)) and not all(code in NOT_REACHED for code in codes):
         return MethodNotFound(
-            f"the server at {target.address} does not describe itself ({said}): {known}. Or"
+            f"the server at {target.address} does not describe itself ({replies}): {known}. Or"
             f" {_WITHOUT_REFLECTION}"
         )
     if any(code in _NO_ACCESS for code in codes):
         return MethodNotFound(
-            f"the reflection of the server at {target.address} wants credentials ({said}): give"
+            f"the reflection of the server at {target.address} wants credentials ({replies}): give"
             " them with --metadata, which goes to reflection too, or"
             f" {_WITHOUT_REFLECTION}"
         )
     if codes and all(code in NOT_REACHED for code in codes):
-        return ServerNotReached(f"the server does not answer ({said})" + f": {known}" * bool(known))
+        return ServerNotReached(
+            f"the server does not answer ({replies})" + f": {known}" * bool(known)
+        )
     return MethodNotFound(
-        f"the server at {target.address} has no reflection ({said or 'an empty answer'}), so its"
+        f"the server at {target.address} has no reflection ({replies or 'an empty answer'}), so its"
         f" methods are not known. Enable reflection in the server, or {_WITHOUT_REFLECTION}"
     )
 
@@ -443,25 +445,25 @@ def in_sources(paths: Sequence[str], import_paths: Sequence[str] = ()) -> Descri
         ) from None
     for path in paths:
         Path(path).read_bytes()  # its own error says what is wrong
-    own = Path(protoc.__file__).parent / "_proto"
+    bundled = Path(protoc.__file__).parent / "_proto"
     parents = [str(Path(path).parent) for path in paths]
-    folders = [*import_paths, *_roots_of_imports(paths), *parents, str(own)]
+    folders = [*import_paths, *_roots_of_imports(paths), *parents, str(bundled)]
     with tempfile.TemporaryDirectory(prefix="kvstore-proto-") as folder:
-        made = Path(folder, "set.binpb")
-        status, said = _compiled(
+        descriptor_set = Path(folder, "set.binpb")
+        status, errors = _compiled(
             [
                 *(f"-I{each or '.'}" for each in dict.fromkeys(folders)),
                 "--include_imports",
-                f"--descriptor_set_out={made}",
+                f"--descriptor_set_out={descriptor_set}",
                 *paths,
             ]
         )
         if status:
             raise MethodNotFound(
-                f"the .proto files cannot be compiled: {said.strip()}. Give the folders of their"
+                f"the .proto files cannot be compiled: {errors.strip()}. Give the folders of their"
                 " imports with --import-path"
             )
-        return in_files([made])
+        return in_files([descriptor_set])
 
 
 def _roots_of_imports(paths: Sequence[str]) -> list[str]:
@@ -516,20 +518,20 @@ class _Reflection:
 
         Raises `MethodNotFound` for a server that does not come to an end.
         """
-        found: dict[str, FileProto] = {}
+        files: dict[str, FileProto] = {}
         lacking: set[str] = set()
         waiting: set[str] = set()
         missing = [{"file_containing_symbol": symbol}]
         ends_s, read_bytes = time.monotonic() + ALL_S, 0
         while missing:
             if (
-                len(found) + len(lacking) > MOST_FILES
+                len(files) + len(lacking) > MOST_FILES
                 or read_bytes > MOST_BYTES
                 or time.monotonic() > ends_s
             ):
                 raise MethodNotFound(
                     f"the reflection of the server does not come to an end: {symbol} imports more"
-                    f" than {count(len(found) + len(lacking), 'file')} ({size(read_bytes)}):"
+                    f" than {count(len(files) + len(lacking), 'file')} ({size(read_bytes)}):"
                     f" {_WITHOUT_REFLECTION}"
                 )
             asked = missing.pop()
@@ -538,10 +540,10 @@ class _Reflection:
             new: set[str] = set()
             for raw in reply.file_descriptor_response.file_descriptor_proto:
                 file = _parsed(FileProto, raw)
-                found[file.name] = file
+                files[file.name] = file
                 new |= {file.name, *file.dependency}
                 read_bytes += len(raw)
-            if name is not None and name not in found:
+            if name is not None and name not in files:
                 lacking.add(name)
                 if not name.startswith("google/protobuf/"):  # protobuf brings these
                     self.notes.append(
@@ -549,9 +551,9 @@ class _Reflection:
                         f" message needs its types, {_WITHOUT_REFLECTION}"
                     )
             waiting |= new
-            waiting -= found.keys() | lacking
+            waiting -= files.keys() | lacking
             missing = [{"file_by_filename": min(waiting)}] if waiting else []
-        return list(found.values())
+        return list(files.values())
 
     def services(self) -> list[str]:
         """Return the full names of all services."""

@@ -372,10 +372,10 @@ class MethodOperations:
 def _draw_of(calls: MethodCalls, number: int) -> Callable[[float], MethodCall]:
     """Return what makes the next call of one of the methods."""
     if calls.source is not None:
-        made = calls.source.draw
+        next_row = calls.source.draw
 
         def draw(due_s: float) -> MethodCall:
-            messages, metadata = made()
+            messages, metadata = next_row()
             request = messages if calls.sends_stream else messages[0]
             return MethodCall(request, due_s, metadata, number)
 

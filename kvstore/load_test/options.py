@@ -31,10 +31,10 @@ class Duration(click.ParamType[float]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         """Return the seconds. Ends with a usage error for any other text."""
-        found = re.fullmatch(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*([a-zµ]*)\s*", str(value))
+        match = re.fullmatch(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*([a-zµ]*)\s*", str(value))
         try:
-            assert found
-            seconds = float(found[1]) * UNITS_S[found[2] or self._unit]
+            assert match
+            seconds = float(match[1]) * UNITS_S[match[2] or self._unit]
             assert seconds > 0
             if seconds > LONGEST_S:
                 self.fail(f"a time is at most 30 days (720h), got {value!r}")
@@ -90,11 +90,11 @@ class Steps(click.ParamType[tuple[tuple[float, float], ...]]):
             return value
         steps: list[tuple[float, float]] = []
         for each in str(value).split(","):
-            found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)(?:\.\.(\d+(?:\.\d+)?))?:(.+)", each)
-            if not found:
+            match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)(?:\.\.(\d+(?:\.\d+)?))?:(.+)", each)
+            if not match:
                 self.fail(f"steps are such as 100:10s,200:10s or 100..1000:30s, got {value!r}")
-            lasts_s = Duration().convert(found[3], param, ctx)
-            first, last = float(found[1]), float(found[2] or found[1])
+            lasts_s = Duration().convert(match[3], param, ctx)
+            first, last = float(match[1]), float(match[2] or match[1])
             if first == last:
                 steps.append((first, lasts_s))
                 continue

@@ -168,7 +168,7 @@ def calls_of(flags: Flags, described: Descriptions, metadata: Metadata) -> Metho
     methods = [_weighted(each) for each in flags.method]
     every = _requests(flags, len(methods))
     rows = rows_of(flags.data) if flags.data else []
-    made = [
+    of_each = [
         replace(
             _calls(described.method(name), requests, metadata, rows, flags.check),
             weight=weight,
@@ -177,7 +177,7 @@ def calls_of(flags: Flags, described: Descriptions, metadata: Metadata) -> Metho
         )
         for (name, weight), requests in zip(methods, every, strict=True)
     ]
-    return replace(made[0], others=tuple(made[1:]))
+    return replace(of_each[0], others=tuple(of_each[1:]))
 
 
 def _calls(

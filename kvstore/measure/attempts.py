@@ -46,9 +46,9 @@ def attempts_of(run: Run) -> Attempts | None:
         np.min((calls["done_s"][call] - ended_s)[answered & np.isfinite(ended_s)], initial=np.inf)
     )
     zero_s = (least_s + most_s) / 2 if np.isfinite(most_s) else least_s
-    found = np.full((2, len(calls), int(number.max()) + 1), np.nan)
-    found[0, call, number], found[1, call, number] = arrived_s + zero_s, ended_s + zero_s
-    return Attempts(found[0], found[1], abs(most_s - least_s) / 2)
+    times_s = np.full((2, len(calls), int(number.max()) + 1), np.nan)
+    times_s[0, call, number], times_s[1, call, number] = arrived_s + zero_s, ended_s + zero_s
+    return Attempts(times_s[0], times_s[1], abs(most_s - least_s) / 2)
 
 
 def _nearest(known: Times, wanted: Times) -> npt.NDArray[np.int64]:

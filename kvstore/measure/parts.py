@@ -123,13 +123,13 @@ def _is_common(column: str) -> bool:
 
 def _records(runs: Sequence[Run]) -> list[Records]:
     """Return the records of each run; connections are numbered after those of earlier runs."""
-    found, before = [], 0
+    parts, before = [], 0
     for run in runs:
         records = run.records.copy()
         records["connection"] += before
         before = int(records["connection"].max(initial=before)) + 1
-        found.append(records)
-    return found
+        parts.append(records)
+    return parts
 
 
 def _samples(runs: Sequence[Run]) -> Records:

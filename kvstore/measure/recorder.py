@@ -312,8 +312,8 @@ class Sampler:
         """Take one sample, keep it and return it."""
         samples, clock_steps_s = self._samples, self._clock_steps_s
         client_rss, client_threads = _memory_and_threads(self._client)
-        seen = [_memory_and_threads(server) for server in self._servers] or [(np.nan, np.nan)]
-        server_rss, server_threads = (sum(each) for each in zip(*seen, strict=True))
+        of_each = [_memory_and_threads(server) for server in self._servers] or [(np.nan, np.nan)]
+        server_rss, server_threads = (sum(each) for each in zip(*of_each, strict=True))
         sample = Sample(
             elapsed_s,
             issued - answered,

@@ -207,7 +207,7 @@ def findings(run: Run) -> list[Finding]:
     }
     if not (checks["generator"] or checks["other programs"]) and not run.settings.get("paced"):
         checks["processor"] = (machine_limit(run), "") if machine_limit(run) else None
-    return [Finding(name, *found) for name, found in checks.items() if found]
+    return [Finding(name, *result) for name, result in checks.items() if result]
 
 
 _Found = tuple[str, str] | None

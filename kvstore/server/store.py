@@ -260,8 +260,8 @@ class Store:
         if not key:
             return INVALID_ARGUMENT, b""
         if kind == RETRIEVE:
-            found = values.get(key)
-            return (NOT_FOUND, b"") if found is None else (OK, found)
+            stored = values.get(key)
+            return (NOT_FOUND, b"") if stored is None else (OK, stored)
         if kind == CREATE:
             if key in values:
                 return ALREADY_EXISTS, b""
@@ -291,7 +291,7 @@ class Store:
             looked = list(map(look_up, keys))
             if None not in looked:
                 return bytes(len(kinds)), cast("list[bytes]", looked)
-        statuses, found, place = bytearray(len(kinds)), [], -1  # every status is OK at first
+        statuses, read, place = bytearray(len(kinds)), [], -1  # every status is OK at first
         # The reads and updates that succeed come first, with one look-up each: they are nearly all
         # operations, and this loop is most of what a batch costs.
         for kind, key in zip(kinds, keys, strict=True):
@@ -299,7 +299,7 @@ class Store:
             if kind == RETRIEVE:
                 value = look_up(key)
                 if value is not None:
-                    found.append(value)
+                    read.append(value)
                     continue
                 carries = b""
             elif kind == UPDATE:
@@ -310,4 +310,4 @@ class Store:
             else:
                 carries = next_value() if kind == CREATE else b""
             statuses[place], _ = self.apply(kind, key, carries)
-        return bytes(statuses), found
+        return bytes(statuses), read
