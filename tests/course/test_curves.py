@@ -87,13 +87,6 @@ def test_low_values_count_as_a_part_of_the_highest():
     assert curves.log_error(drawn, {3: 5.0}) is None
 
 
-def test_the_text_of_a_question_cannot_end_its_script():
-    known = registered("97.curve")
-    shown = {**curves.facts(known, {}, locked=True, said=""), "text": "</script>"}
-
-    assert 1 == curves.picture(shown, "").count("</script>")
-
-
 HARNESS = """<!doctype html><meta charset=utf-8><div id=here></div><script>%s
 let given = null;
 const made = showCurve(document.getElementById('here'), %s, (ys) => { given = ys; });

@@ -3,11 +3,10 @@
 import dataclasses
 import html.parser
 
-import pandas as pd
 import pytest
 from made_runs import staircase
 
-from kvstore.course import claim, compare, live, predict, quiz, rendering, views
+from kvstore.course import claim, compare, live, predict, quiz, rendering
 from kvstore.course.exercises import not_yet
 from kvstore.measure import Run, ServerReport
 from kvstore.model import Prediction
@@ -46,17 +45,6 @@ def nasty(tmp_path) -> Run:
         host={"cores": 2, NASTY: NASTY},
     )
     return Run.load(made.save(tmp_path / "run.npz"))
-
-
-def test_tables_of_a_run_show_its_texts_as_text(nasty):
-    tables = [
-        views.time_by_station_table(nasty),
-        pd.DataFrame([nasty.settings, nasty.server.as_dict(), nasty.host]),
-    ]
-    for table in tables:
-        tags = tags_in(table._repr_html_())
-        assert "table" in tags
-        assert "script" not in tags
 
 
 @pytest.mark.usefixtures("lesson_97")

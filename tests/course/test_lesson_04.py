@@ -7,7 +7,6 @@ from concurrent import futures
 import pytest
 from verdicts import edited
 
-from kvstore.course.checks import solution
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_04 import exercises_server
 from kvstore.course.lessons.lesson_04.lost_update import (
@@ -77,10 +76,3 @@ def test_a_thread_that_a_learner_leaves_waiting_does_not_keep_python_from_ending
     stuck = [t for t in made if t.name.startswith("ThreadPool") and not t.daemon]
     assert not stuck
     assert set(futures.thread._threads_queues) <= before
-
-
-def test_the_solution_shows_the_class_that_the_function_starts(capsys):
-    solution("04.server")
-    shown = capsys.readouterr().out
-
-    assert shown.index("class KeyLocks") < shown.index("with self.locks") < shown.index("def serve")

@@ -36,15 +36,10 @@ def test_a_run_over_two_connections_fills_the_streams_of_both():
     assert any(rate_per_s(own_connections) > 1.3 * one_per_s for _ in range(3))
 
 
-def made(in_flight, per_s, *, connections=1, cap=4, read_delay_s=0.010, wanted=None):
+def made(in_flight, per_s):
     """A closed loop at a rate, against a server with a disk and a cap of streams."""
-    settings = {"read_delay_s": read_delay_s, "max_streams": cap}
-    return dataclasses.replace(
-        closed_loop(in_flight, per_s, rounds=20),
-        connections=connections,
-        settings={"connections": connections if wanted is None else wanted},
-        server=ServerReport.of({"settings": settings, "operations": {}}),
-    )
+    server = ServerReport.of({"settings": {"read_delay_s": 0.010, "max_streams": 4}})
+    return dataclasses.replace(closed_loop(in_flight, per_s, rounds=20), server=server)
 
 
 def with_cpu(run, client_s, server_s):

@@ -14,7 +14,6 @@ from kvstore.course.lessons.lesson_07 import exercises_server as lesson_07_serve
 from kvstore.course.my_code import course_version
 from kvstore.course.questions import registered
 from kvstore.measure import Sample, ServerReport
-from kvstore.measure.run import Cpu
 from kvstore.protocol import StationTimes
 
 # 07.front -------------------------------------------------------------------------------------
@@ -45,27 +44,22 @@ def test_the_loop_ends_after_its_last_task():
 BACK = SimpleNamespace(settings=SimpleNamespace(read_delay_s=0.1))
 
 
-def front(*, threads=4, use_asyncio=False, users=8, each_s=0.2, rounds=10, seen=(10, 14), **more):
-    """A run of users who call a front, one call after the other from the start on."""
-    stations = StationTimes(more.get("pool_s", 0.0), 0.0, 0.1, 0.0)
+def front(*, use_asyncio=False, each_s=0.2, rounds=10, seen=(10, 14)):
+    """A run of eight users who call a front, one call after the other from the start on."""
+    stations = StationTimes(0.0, 0.0, 0.1, 0.0)
     calls = [
-        (turn * each_s, (turn + 1) * each_s, "retrieve", more.get("status", "OK"), stations)
+        (turn * each_s, (turn + 1) * each_s, "retrieve", "OK", stations)
         for turn in range(rounds)
-        for _ in range(users)
+        for _ in range(8)
     ]
-    run = made_runs.run_of(calls, in_flight=users)
-    joins = list(pacing.joins(pacing.climb(0, users, steps=users, over_s=0.4)))
     samples = pd.DataFrame(0.0, index=range(len(seen)), columns=list(Sample._fields))
     samples["server_threads"] = seen
-    server = ServerReport.of({"settings": {"threads": threads, "use_asyncio": use_asyncio}})
-    settings = {"joins": joins, "duration_s": rounds * each_s}
-    cpu = Cpu(len(calls) * more.get("cpu_s", 0.001), 0.0)
+    joins = list(pacing.joins(pacing.climb(0, 8, steps=8, over_s=0.4)))
     return dataclasses.replace(
-        run,
+        made_runs.run_of(calls, in_flight=8),
         sample_rows=samples.to_records(index=False),
-        server=server,
-        settings=settings,
-        server_cpu=cpu,
+        server=ServerReport.of({"settings": {"threads": 4, "use_asyncio": use_asyncio}}),
+        settings={"joins": joins, "duration_s": rounds * each_s},
     )
 
 

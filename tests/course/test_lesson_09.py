@@ -3,15 +3,13 @@
 import dataclasses
 
 import made_runs
-import pandas as pd
 import pytest
 
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_09 import exercises_server as lesson_09_server
 from kvstore.course.my_code import course_version
 from kvstore.course.questions import registered
-from kvstore.measure import Sample, ServerReport
-from kvstore.measure.recorder import Recorder
+from kvstore.measure import ServerReport
 from kvstore.protocol import StationTimes
 
 # 09.shed -----------------------------------------------------------------------------------
@@ -30,40 +28,20 @@ def test_a_class_that_is_still_to_be_written_is_not_attempted():
 # Models of the questions -----------------------------------------------------------------------
 
 
-def burst(*, answered_s=4.0, count=8, status="OK", grown_mb=80.0, **settings):
-    """A burst of calls that end one after the other."""
-    stations = StationTimes(0.0, answered_s - 0.1, 0.1, 0.0)
-    calls = [
-        (0.0, answered_s * (n + 1) / count, "create", status if n % 2 else "OK", stations)
-        for n in range(count)
-    ]
-    samples = pd.DataFrame(0.0, index=range(3), columns=list(Sample._fields))
-    samples["server_rss_bytes"] = [5e7, 5e7 + 1e6 * grown_mb, 5e7]
-    run = made_runs.run_of(calls, in_flight=count)
-    server = ServerReport.of(
-        {
-            "settings": {"write_delay_s": 0.5, "max_concurrent_rpcs": None, **settings},
-            "operations": {"create/OK": run.operations_ok},
-        }
-    )
-    return dataclasses.replace(run, sample_rows=samples.to_records(index=False), server=server)
+def burst(**settings):
+    """Eight calls that end one after the other, in 4 s."""
+    stations = StationTimes(0.0, 3.9, 0.1, 0.0)
+    calls = [(0.0, 0.5 * (n + 1), "create", "OK", stations) for n in range(8)]
+    made = {"write_delay_s": 0.5, "max_concurrent_rpcs": None, **settings}
+    server = ServerReport.of({"settings": made})
+    return dataclasses.replace(made_runs.run_of(calls, in_flight=8), server=server)
 
 
-def open_loop(*, late=0.0, lost=0):
+def open_loop(late=0.0):
     """Reads at 20/s for 2 s with a deadline of 0.1 s; `late` of them take 0.2 s."""
-    recorder = Recorder()
-    for number in range(40):
-        took_s = 0.2 if number < 40 * late else 0.02
-        recorder.record(number / 20, number / 20, number / 20 + took_s, 2, 0, 64, 64)
-    settings = {"threads": 1, "read_delay_s": 0.1, "max_concurrent_rpcs": None}
-    return dataclasses.replace(
-        made_runs.run_of([]),
-        settings={"deadline_s": 0.1, "duration_s": 2.0},
-        server=ServerReport.of({"operations": {"retrieve/OK": 40}, "settings": settings}),
-        window_s=2.2,
-        issued=40 + lost,
-        records=recorder.array(),
-    )
+    times = [(n / 20, n / 20, n / 20 + (0.2 if n < 40 * late else 0.02)) for n in range(40)]
+    run = made_runs.open_run(times, read_delay_s=0.1, max_concurrent_rpcs=None)
+    return dataclasses.replace(run, settings={"deadline_s": 0.1, "duration_s": 2.0}, window_s=2.2)
 
 
 def test_the_models_are_computed_from_the_settings():

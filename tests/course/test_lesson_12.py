@@ -27,9 +27,6 @@ def test_a_channel_is_pinned_to_one_server_until_its_policy_is_another():
 
 def test_models_by_hand():
     assert 50 == pytest.approx(registered("12.one_channel").model(None).value)
-    assert 90.9 == pytest.approx(questions.closed_loop(4, 0.4, 200).value, rel=1e-3)
-    assert 50 == questions.closed_loop(4, 0.4, 1).value
     assert 76.4 == pytest.approx(questions.answered_percent(1_000).value, rel=1e-3)
-    assert 1 == questions.answered_share(4, 0.4, 50)
     assert 0.8 == registered("12.moved").model([], []).value
     assert 0.5 == registered("12.moved").measured([0, 1, 0, 1], [0, 1, 2, 2])

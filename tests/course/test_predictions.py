@@ -20,13 +20,6 @@ from kvstore.model import Prediction
 pytestmark = pytest.mark.usefixtures("lesson_97")
 
 
-def test_none_says_how_to_predict_and_lets_the_notebook_go_on(page):
-    guess = predict("97.plain", None)
-
-    assert (guess.value, guess.status) == (None, "not predicted")
-    assert '`predict("97.plain", 123)`' in page[-1]["text/plain"]
-
-
 @pytest.mark.parametrize("value", [25.0, np.int64(25)])
 def test_a_number_of_any_kind_is_kept(page, value):
     guess = predict("97.plain", value)

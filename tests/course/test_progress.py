@@ -20,13 +20,6 @@ def settle(question_id, measured, error, **more):
     return progress.settle(question_id, measured, lambda *_: error, **more).question
 
 
-def test_what_was_predicted_is_there_after_a_restart(own_progress):
-    progress.keep_prediction("01.mix", 25.0, "calls/s")
-
-    assert own_progress.exists()
-    assert progress.ask("01.mix").value == 25.0
-
-
 def test_the_overview_counts_by_lesson():
     assert len(progress.by_lesson()) == 0
     progress.keep_prediction("01.reads", 100.0, "calls/s")

@@ -81,16 +81,6 @@ def test_a_pool_takes_calls_in_their_order_where_no_times_are_reported():
     assert [(1, 2), (0, 2), (0, 1), (0, 2)] == found
 
 
-def test_several_servers_have_a_room_each():
-    run = of([(0.0, 1.0, "retrieve")] * 3, server=ServerReport.of({"identity": "a,b"}))
-    records = run.records.copy()
-    records["connection"] = [0, 1, 1]
-
-    scene = replay(dataclasses.replace(run, records=records)).scenes[0]
-
-    assert {"server 0": 1, "server 1": 2} == scene.counts(0.5)
-
-
 def test_attempts_of_a_call_are_one_dot_and_the_replay_says_so():
     run = of(
         [(0.0, 1.0, "retrieve")] * 3, server=ServerReport.of({"operations": {"retrieve/OK": 12}})

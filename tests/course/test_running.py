@@ -106,16 +106,6 @@ def test_a_sleep_before_the_lock_is_told_from_one_behind_it():
     assert made.calls["lock_s"].mean() < made.calls["disk_s"].mean()
 
 
-@pytest.mark.parametrize("name", ["blocking", "tasks"])
-def test_each_client_of_the_folder_runs_and_is_the_courses_until_it_is_written(name):
-    client = getattr(clients(), name)
-    with serving(read_delay_s=0, locking="per_key") as server:
-        made = running.run(client, server, in_flight=3, seconds=None, calls=50)
-
-    assert name == made.strategy
-    assert 50 == made.operations_ok
-
-
 def test_of_several_servers_a_function_chooses_or_else_the_key():
     quick = {"read_delay_s": 0, "locking": "per_key"}
     client, counted = clients().bounded, {"seconds": None, "calls": 40, "in_flight": 4}

@@ -65,11 +65,10 @@ def known_wrong(exercise):
     return [*(Wrong(answer, said) for said, answer in named.items()), *KNOWN.get(exercise, ())]
 
 
-def known_wrong_in_a_notebook(exercise, number=0):
+def known_wrong_in_a_notebook(exercise):
     """One of them, which a notebook can send to the judge's process."""
     cloudpickle.register_pickle_by_value(sys.modules["answers"])
-    known = known_wrong(exercise)
-    return known[number % len(known)].answer
+    return known_wrong(exercise)[0].answer
 
 
 def right(exercise):
