@@ -7,8 +7,8 @@ from concurrent import futures
 import pytest
 from verdicts import edited
 
+from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import judged
-from kvstore.course.lessons.lesson_04 import exercises_server
 from kvstore.course.lessons.lesson_04.lost_update import (
     NeverDone,
     compare_and_set,
@@ -71,7 +71,7 @@ def test_a_thread_that_a_learner_leaves_waiting_does_not_keep_python_from_ending
     with_lock = "with self.locks[request.key]:"
     keeps = edited("04.server", with_lock, "self.locks[request.key].acquire()\n        if True:")
 
-    assert not judged(exercises_server.SERVER, keeps).passed
+    assert not judged(find("04.server"), keeps).passed
     made = set(threading.enumerate()) - threads  # other tests may have left some
     stuck = [t for t in made if t.name.startswith("ThreadPool") and not t.daemon]
     assert not stuck

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from kvstore.client import pacing
+from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import judged
-from kvstore.course.lessons.lesson_07 import exercises_server as lesson_07_server
 from kvstore.course.my_code import course_version
 from kvstore.course.questions import registered
 from kvstore.measure import Sample, ServerReport
@@ -35,7 +35,7 @@ def test_the_loop_ends_after_its_last_task():
         asyncio.get_running_loop().late = asyncio.create_task(ends_late())
         return (await course_version("front.serve")(stub))[1]
 
-    assert "must return two things" in judged(lesson_07_server.FRONT, port_only).message
+    assert "must return two things" in judged(find("07.front"), port_only).message
     assert ["returned"] == ends
 
 

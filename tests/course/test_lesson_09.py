@@ -5,8 +5,8 @@ import dataclasses
 import made_runs
 import pytest
 
+from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import judged
-from kvstore.course.lessons.lesson_09 import exercises_server as lesson_09_server
 from kvstore.course.my_code import course_version
 from kvstore.course.questions import registered
 from kvstore.measure import ServerReport
@@ -22,7 +22,7 @@ def test_a_class_that_is_still_to_be_written_is_not_attempted():
         def intercept_service(self, continuation, details):
             return NOT_ATTEMPTED
 
-    assert judged(lesson_09_server.SHED, Unwritten).outcome == "not attempted"
+    assert judged(find("09.shed"), Unwritten).outcome == "not attempted"
 
 
 # Models of the questions -----------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The exercises of the course, in modules named after their lessons, found by their ids.
 
-To add `NN.my_exercise`, write an `Exercise` into a module `exercises*.py` in the room of lesson NN,
-and its title and hints into `lesson.toml` there.
+To add `NN.my_exercise`, write its title and hints into `lesson.toml` in the room of lesson NN, and
+its judge, with `@judges("NN.my_exercise")`, into a module `exercises*.py` there.
 """
 
 import difflib
@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, TypeVar, final
 
 from kvstore.course import my_code, rendering
-from kvstore.course.lessons import tables
+from kvstore.course.lessons import LESSONS, tables
 
 __all__ = [
     "NOT_ATTEMPTED",
@@ -25,6 +25,7 @@ __all__ = [
     "every",
     "expect",
     "find",
+    "judges",
     "not_yet",
     "passed",
 ]
@@ -33,6 +34,7 @@ __all__ = [
 # Exercises and the verdicts on their answers.
 
 
+Judge = TypeVar("Judge")
 Outcome = Literal["passed", "not yet", "not attempted"]
 
 MIME_TYPE: Final = "application/vnd.kvstore.verdict+json"
@@ -167,15 +169,6 @@ class Exercise:
     may_pause: bool = False
     """Whether a pause of an answer, such as before a second attempt, is no mistake."""
 
-    @classmethod
-    def of(cls, id: str, judge: Callable[[Any], Verdict]) -> "Exercise":
-        """Return the exercise that `lesson.toml` of its lesson describes."""
-        facts = next(dict(each) for each in tables(id[:2], "exercise") if each["id"] == id)
-        if "mistake" in facts:  # of a judge on drawn inputs
-            saying: Any = judge
-            judge = saying.saying(facts.pop("right"), facts.pop("mistake"))
-        return cls(judge=judge, **{**facts, "hints": tuple(facts["hints"])})
-
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d\d\.[a-z0-9_]+", self.id):
             raise ValueError(
@@ -190,19 +183,37 @@ class Exercise:
         return my_code.course_version(self.kept)
 
 
+_judges: dict[str, Any] = {}
+
+
+def judges(exercise_id: str) -> Callable[[Judge], Judge]:
+    """Return a decorator of the function, or of the `Drawn`, that judges answers to an exercise."""
+
+    def keep(judge: Judge) -> Judge:
+        _judges[exercise_id] = judge
+        return judge
+
+    return keep
+
+
 @functools.cache
 def every() -> Mapping[str, Exercise]:
-    """Return all exercises by id, in the order of lessons; raise ValueError if two share an id."""
-    found: dict[str, Exercise] = {}
+    """Return all exercises by id, in the order of lessons.
+
+    Raise ValueError if an exercise of a `lesson.toml` has no judge, or a judge no exercise.
+    """
     for name in _modules():
-        module = importlib.import_module(name)
-        for exercise in vars(module).values():
-            if not isinstance(exercise, Exercise) or found.get(exercise.id) is exercise:
-                continue
-            if exercise.id in found:
-                raise ValueError(f"two exercises have the id {exercise.id}: rename one of them")
-            found[exercise.id] = exercise
-    return MappingProxyType(dict(sorted(found.items(), key=lambda item: item[0][:2])))
+        importlib.import_module(name)
+    facts = {each["id"]: dict(each) for lesson in LESSONS for each in tables(lesson, "exercise")}
+    if without := {*facts} ^ {*_judges}:
+        raise ValueError(f"{', '.join(sorted(without))}: an exercise and its judge need each other")
+    return MappingProxyType({id: _exercise(_judges[id], of) for id, of in facts.items()})
+
+
+def _exercise(judge: Any, facts: dict[str, Any]) -> Exercise:
+    if "mistake" in facts:  # of a judge on drawn inputs
+        judge = judge.saying(facts.pop("right"), facts.pop("mistake"))
+    return Exercise(judge=judge, **{**facts, "hints": tuple(facts["hints"])})
 
 
 def _modules() -> list[str]:

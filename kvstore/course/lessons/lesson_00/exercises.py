@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from kvstore.course import my_code
-from kvstore.course.exercises import Exercise, Verdict, expect, passed
+from kvstore.course.exercises import Verdict, expect, judges, passed
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import Script
@@ -22,6 +22,7 @@ TRIALS = 8
 """So many lists of items are drawn for a first client."""
 
 
+@judges("00.first_client")
 def _judge_first_client(answer: Any) -> Verdict:
     for items in _drawn_items():
         trial = _first_client_trial(answer, items)
@@ -89,9 +90,6 @@ def _look_at_first_client(trial: ClientTrial, items: Items) -> None:
     expect(found == expected, f"The server sent {expected!r:.80}, and you return {found!r:.80}.")
 
 
-FIRST_CLIENT = Exercise.of("00.first_client", _judge_first_client)
-
-
 mean_in_flight = my_code.course_version("laws.mean_in_flight")
 
 
@@ -144,14 +142,13 @@ def _busy_share(calls: pd.DataFrame, window_s: float) -> float:
     return busy_s / window_s
 
 
-MEAN_IN_FLIGHT = Exercise.of(
-    "00.mean_in_flight",
+judges("00.mean_in_flight")(
     Drawn(
         mean_in_flight,
         drawn_calls(),
         helpers=(_busy_share, _most_in_flight),
         shown=_calls_shown,
-    ),
+    )
 )
 
 
@@ -165,11 +162,10 @@ def drawn_load() -> "SearchStrategy[tuple[float, float]]":
     return st.tuples(st.integers(0, 20_000).map(float), st.integers(0, 2_000).map(float))
 
 
-UTILISATION = Exercise.of(
-    "00.utilisation",
+judges("00.utilisation")(
     Drawn(
         utilisation,
         drawn_load(),
         shown=lambda calls, cpu_us: f"{calls:,.0f} calls/s at {cpu_us:,.0f} µs each",
-    ),
+    )
 )

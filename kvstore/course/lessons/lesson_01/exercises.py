@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.puppet import Script
 
@@ -25,6 +25,7 @@ SLOW_S = 0.15
 Values = list[bytes | None]
 
 
+@judges("01.read_all")
 def _judge_read_all(answer: Any) -> Verdict:
     for wrong in (
         _wrong_with_drawn_keys,
@@ -187,6 +188,3 @@ def _calls_after(trial: ClientTrial, expected: int, status: str) -> str:
         f"After {status} your function made {len(trial.served) - expected} more calls. Let the "
         "error leave the function at once."
     )
-
-
-READ_ALL = Exercise.of("01.read_all", _judge_read_all)

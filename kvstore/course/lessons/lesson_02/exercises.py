@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kvstore.course import my_code
-from kvstore.course.exercises import Exercise
+from kvstore.course.exercises import judges
 from kvstore.course.exercises.grading import Drawn
 
 seconds_until_full = my_code.course_version("laws.seconds_until_full")
@@ -27,4 +27,4 @@ FULL_INPUTS = st.fixed_dictionaries(
 ).map(_with_room)
 
 
-UNTIL_FULL = Exercise.of("02.seconds_until_full", Drawn(seconds_until_full, FULL_INPUTS))
+judges("02.seconds_until_full")(Drawn(seconds_until_full, FULL_INPUTS))

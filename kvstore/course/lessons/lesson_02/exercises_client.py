@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.client_trials import GRACE_S, WAIT_S, reach_stub, sending
 from kvstore.course.exercises.puppet import wait_for_count, wait_until
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
@@ -33,6 +33,7 @@ def _orders() -> list[list[Ending]]:
     ]
 
 
+@judges("02.send_all")
 def _judge_send_all(answer: Any) -> Verdict:
     reach_stub(answer, iter(()))
     for order in _orders():
@@ -121,6 +122,3 @@ def _why_not_codes(found: Any, codes: Sequence[grpc.StatusCode]) -> str:
             "order. Note each code when its call ends, in the callback."
         )
     return ""
-
-
-SEND_ALL = Exercise.of("02.send_all", _judge_send_all)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from kvstore.course import my_code
-from kvstore.course.exercises import Exercise
+from kvstore.course.exercises import judges
 from kvstore.course.exercises.grading import Drawn
 
 hot_key_bound = my_code.course_version("laws.hot_key_bound")
@@ -25,4 +25,4 @@ HOT_KEY_INPUTS = st.fixed_dictionaries(
         "write_delay_s": st.integers(1, 200).map(lambda n: n / 1000),
     }
 )
-HOT_KEY = Exercise.of("03.hot_key", Drawn(hot_key_bound, HOT_KEY_INPUTS))
+judges("03.hot_key")(Drawn(hot_key_bound, HOT_KEY_INPUTS))

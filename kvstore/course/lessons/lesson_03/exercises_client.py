@@ -10,7 +10,7 @@ import grpc
 
 from kvstore import numbers
 from kvstore.client.messages import METHODS, Operation
-from kvstore.course.exercises import Exercise, Verdict, driven, not_yet, passed
+from kvstore.course.exercises import Verdict, driven, judges, not_yet, passed
 from kvstore.course.exercises.client_trials import (
     GRACE_S,
     WAIT_S,
@@ -46,6 +46,7 @@ def _schedules() -> list[tuple[int, list[Ending]]]:
     ]
 
 
+@judges("03.bounded")
 def _judge_bounded(answer: Any) -> Verdict:
     reach_stub(answer, iter(()), 3)
     for limit, endings in _schedules():
@@ -231,6 +232,3 @@ def _why_not_refilled(
             "released. Which line calls `release()`, and when?"
         )
     return f"it stopped after {before} of {count} calls, and they have ended: what is missing?"
-
-
-BOUNDED = Exercise.of("03.bounded", _judge_bounded)

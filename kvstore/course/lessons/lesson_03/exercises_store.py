@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.puppet import served, wait_until
 from kvstore.course.exercises.server_trials import DEADLINE_S, WatchedDisk
 from kvstore.server.hosted import replace_in_code, sleeping_with
@@ -18,6 +18,7 @@ AT_ONCE: Final = 6
 METHODS: Final = ("Create", "Retrieve", "Update", "Delete")
 
 
+@judges("03.store")
 def _judge_store(answer: Any) -> Verdict:
     if not isinstance(answer, type) or not all(hasattr(answer, name) for name in METHODS):
         if callable(answer):
@@ -122,6 +123,3 @@ def _two_creates(stub: Any, disk: WatchedDisk) -> str:
             " there after the sleep, with the lock held."
         )
     return ""
-
-
-STORE = Exercise.of("03.store", _judge_store)

@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.puppet import Script
 from kvstore.course.lessons.lesson_04.lost_update import (
@@ -35,6 +35,7 @@ def _drawn_orders() -> list[str]:
     return ["A", "AZ", "ZA", "AB", *orders("AZ"), *orders("AB"), "ABCABC", *drawn]
 
 
+@judges("04.add_one")
 def _judge_add_one(answer: Any) -> Verdict:
     ten = partial(compare_and_set, amount=OTHERS_ADD)
     with serving(read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True) as server:
@@ -151,6 +152,3 @@ def _why_lost(result: History) -> str:
     if "ALREADY_EXISTS" in set(calls.groupby("client").tail(1)["status"]):
         return f"{said} a client was refused, and gave up. Its add is missing: try again."
     return f"{said} a client was refused, and wrote a number from its first read: read again first."
-
-
-ADD_ONE = Exercise.of("04.add_one", _judge_add_one)

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, driven, not_yet, passed
+from kvstore.course.exercises import Verdict, driven, judges, not_yet, passed
 from kvstore.course.exercises.puppet import wait_until
 from kvstore.course.exercises.server_trials import (
     SETTLE_S,
@@ -23,6 +23,7 @@ VALUES = {key: b"value of " + key for key in (*KEYS, *RARE)} | {b"": b"of the em
 """What the learner's server holds at the start."""
 
 
+@judges("04.server")
 def _judge_server(answer: Any) -> Verdict:
     draw = random.Random(4)
     steps: list[tuple[Callable[[ServerUnderTrial, random.Random], str], int]] = [
@@ -234,6 +235,3 @@ def _the_pool(trial: ServerUnderTrial, draw: random.Random) -> str:
             f"({', '.join(sorted(set(ends) - {'OK'}))}): let them wait for a thread."
         )
     return ""
-
-
-SERVER = Exercise.of("04.server", _judge_server)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from kvstore.course import my_code
-from kvstore.course.exercises import Exercise
+from kvstore.course.exercises import judges
 from kvstore.course.exercises.grading import Drawn
 
 # 05.in_order (further/05_order_of_replies) -------------------------------------------------------
@@ -61,11 +61,10 @@ def _shown_calls(calls: pd.DataFrame) -> str:
     return f"{len(calls)} calls, ready at ({done_ms}) ms,"
 
 
-IN_ORDER_REPLIES = Exercise.of(
-    "05.in_order",
+judges("05.in_order")(
     Drawn(
         in_order, _drawn_calls(), helpers=(_served_in_turn,), same=_same_times, shown=_shown_calls
-    ),
+    )
 )
 
 
@@ -102,12 +101,11 @@ def _drawn_entries() -> Any:
     return st.tuples(st.lists(st.integers(1, 9), max_size=14) | many)
 
 
-COMMIT_INDEX = Exercise.of(
-    "05.commit_index",
+judges("05.commit_index")(
     Drawn(
         commit_indices,
         _drawn_entries(),
         helpers=(_next_only, _one_step_each),
         same=lambda found, expected: _listed(found) == expected and hasattr(found, "__len__"),
-    ),
+    )
 )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kvstore.course.exercises import AnswerFailed, Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises import AnswerFailed, Verdict, judges, not_yet, passed
 from kvstore.course.exercises.client_trials import (
     Requests,
     Seen,
@@ -42,6 +42,7 @@ class _Greedy(Exception):
     """The client took requests that it could not send."""
 
 
+@judges("05.stream")
 def _judge_window(answer: Any) -> Verdict:
     for seed, (keys, limit) in enumerate(_trials()):
         messages = [
@@ -134,11 +135,10 @@ def _problem(stub: WatchedStub, seen: Seen, messages: Sequence[Any], limit: int)
     return ""
 
 
-STREAM = Exercise.of("05.stream", _judge_window)
-
 # 05.batches ---------------------------------------------------------------------------------------
 
 
+@judges("05.batches")
 def _judge_batches(answer: Any) -> Verdict:
     for count, k in ((6, 1), (6, 3), (7, 3), (2, 5), (1, 1), (0, 4), (64, 16)):
         keys = [b"key %d" % (number % 40) for number in range(count)]
@@ -178,6 +178,3 @@ def _why_not_batches(made: Sequence[Any], keys: Sequence[bytes], k: int) -> str:
     if any(size != k for size in sizes[:-1]) or max(sizes, default=0) > k:
         return f"the messages have {sizes[:6]} keys: each has k, and the last one has the rest."
     return ""
-
-
-BATCHES = Exercise.of("05.batches", _judge_batches)

@@ -5,13 +5,14 @@ from typing import Any, Final
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.puppet import counting
 
 PATIENCE_S: Final = 5.0
 """How long the check waits for the reply to one call."""
 
 
+@judges("06.own_connections")
 def _judge_own_connections(answer: Any) -> Verdict:
     for count in (1, 3, 10):
         with counting() as (address, calls):
@@ -56,6 +57,3 @@ def _problem(channels: Any, count: int, connections: Sized) -> str:
             f"{shared}. Channels with the same target and the same options share by default."
         )
     return ""
-
-
-OWN_CONNECTIONS = Exercise.of("06.own_connections", _judge_own_connections)

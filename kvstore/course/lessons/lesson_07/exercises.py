@@ -11,7 +11,7 @@ import grpc
 
 from kvstore.client.channel import OPTIONS
 from kvstore.client.client import LATE_REPORTS_S
-from kvstore.course.exercises import Exercise, Verdict, driven, not_yet, passed
+from kvstore.course.exercises import Verdict, driven, judges, not_yet, passed
 from kvstore.course.exercises.puppet import PATIENCE_S, Puppet, puppet, turns
 from kvstore.course.stubs import noting
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
@@ -113,6 +113,7 @@ def _status(error: BaseException | None) -> Any:
     return None
 
 
+@judges("07.ask_all")
 def _judge_ask_all(answer: Any) -> Verdict:
     asyncio.run(_result(answer, None, []))  # one that is still to be written shows, with no server
     with puppet(VALUES, FAILURES) as (back_end, address):
@@ -197,6 +198,3 @@ def _problem(found: Any, keys: list[bytes], trial: _Trial) -> str:
     if trial.most < len(keys):
         return f"never more than {trial.most} of {len(keys)} calls were in flight at once."
     return ""
-
-
-ASK_ALL = Exercise.of("07.ask_all", _judge_ask_all)

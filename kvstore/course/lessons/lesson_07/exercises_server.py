@@ -12,7 +12,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client.channel import OPTIONS
-from kvstore.course.exercises import Exercise, Verdict, Wrong, driven, not_yet, passed
+from kvstore.course.exercises import Verdict, Wrong, driven, judges, not_yet, passed
 from kvstore.course.exercises.puppet import PATIENCE_S, Puppet, puppet, wait_for_count, wait_until
 from kvstore.course.exercises.server_trials import (
     answers,
@@ -162,6 +162,7 @@ def _connected(returned: Any) -> Iterator[Any]:
         yield KeyValueServiceStub(channel)
 
 
+@judges("07.front")
 def _judge_front(answer: Any) -> Verdict:
     draw = random.Random(7)
 
@@ -258,6 +259,3 @@ def _deadlines(trial: _FrontUnderTrial, draw: random.Random) -> str:
                 " pass `timeout=context.time_remaining()`."
             )
     return ""
-
-
-FRONT = Exercise.of("07.front", _judge_front)

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from kvstore.course import my_code
-from kvstore.course.exercises import Exercise
+from kvstore.course.exercises import judges
 from kvstore.course.exercises.grading import Drawn
 
 response_times = my_code.course_version("laws.response_times")
@@ -41,11 +41,10 @@ def _inputs(drawn: tuple[list[tuple[float, float]], int]) -> dict[str, object]:
     }
 
 
-RESPONSE_TIMES = Exercise.of(
-    "08.response_times",
+judges("08.response_times")(
     Drawn(
         response_times,
         st.tuples(_times(1), st.integers(1, 3)).map(_inputs),
         helpers=(_in_turn, _working_ahead),
-    ),
+    )
 )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, expect, passed
+from kvstore.course.exercises import Verdict, expect, judges, passed
 from kvstore.course.exercises.client_trials import GRACE_S, Requests, sending
 from kvstore.course.exercises.puppet import wait_for_count
 from kvstore.course.stubs import noting
@@ -68,6 +68,7 @@ def _rounded(times_s: Iterable[float]) -> list[float]:
     return [round(time_s, 1) for time_s in times_s]
 
 
+@judges("08.open_loop")
 def _judge(answer: Any) -> Verdict:
     clock = _Clock()
     with clock.in_place(answer):
@@ -152,6 +153,3 @@ def _noting(answer: Any, clock: _Clock, sent_s: list[float]) -> Any:
         sent_s.append(clock.now_s)
 
     return lambda stub, *rest: answer(noting(stub, note), *rest)
-
-
-OPEN_LOOP = Exercise.of("08.open_loop", _judge)

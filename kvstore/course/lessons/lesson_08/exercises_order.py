@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kvstore.course import my_code
-from kvstore.course.exercises import Exercise, Verdict, expect, passed
+from kvstore.course.exercises import Verdict, expect, judges, passed
 
 Order = Callable[[list[tuple[float, float]]], int]
 """From the waiting calls, each with its arrival and its work in seconds, to the place of one."""
@@ -56,6 +56,7 @@ class _Watched:
         return self._order(waiting)
 
 
+@judges("08.response_times_by")
 def _judge(answer: Any) -> Verdict:
     expect(answer([], [], ORDERS["the oldest"]) == [], "Without calls, return an empty list.")
     for arrivals_s, work_s in (*CASES, *map(_drawn, (10, 40))):
@@ -113,6 +114,3 @@ def _why(
         " When the worker is free, `choose` gets all that have arrived by then, and no others; an"
         " idle worker takes the next call at its arrival."
     )
-
-
-ORDER = Exercise.of("08.response_times_by", _judge)

@@ -19,11 +19,11 @@ import grpc
 from kvstore.client.channel import OPTIONS
 from kvstore.course.exercises import (
     NOT_ATTEMPTED,
-    Exercise,
     StubReached,
     Verdict,
     Wrong,
     driven,
+    judges,
     not_yet,
     passed,
 )
@@ -119,6 +119,7 @@ def _unwritten(answer: Callable[..., Any]) -> None:
         )
 
 
+@judges("09.shed")
 def _judge_shed(answer: Any) -> Verdict:
     draw = random.Random(8)
     _unwritten(answer)
@@ -331,6 +332,3 @@ def _cancelled_in_the_queue(trial: Trial, limit: int) -> str:
                 " that gives it back, not in `intercept_service`."
             )
     return ""
-
-
-SHED = Exercise.of("09.shed", _judge_shed)

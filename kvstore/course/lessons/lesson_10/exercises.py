@@ -12,7 +12,7 @@ import grpc
 
 from kvstore.client.channel import OPTIONS
 from kvstore.course import my_code
-from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import Puppet, puppet
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
@@ -71,6 +71,7 @@ def _call(stub: Any, status: str) -> str:
     return "OK"
 
 
+@judges("10.retry_config")
 def _judge_retry_config(answer: Any) -> Verdict:
     draw = random.Random(9)
     try:
@@ -230,9 +231,6 @@ def _refill(answer: Any, draw: random.Random) -> str:
     return ""
 
 
-RETRY_CONFIG = Exercise.of("10.retry_config", _judge_retry_config)
-
-
 # 10.backoff -------------------------------------------------------------------------------------
 
 
@@ -263,4 +261,4 @@ def _pauses_drawn() -> Any:
     )
 
 
-BACKOFF = Exercise.of("10.backoff", Drawn(full_jitter, _pauses_drawn()))
+judges("10.backoff")(Drawn(full_jitter, _pauses_drawn()))

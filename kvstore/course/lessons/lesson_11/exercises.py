@@ -16,9 +16,9 @@ import grpc
 from kvstore.client.channel import OPTIONS
 from kvstore.course.exercises import (
     NOT_ATTEMPTED,
-    Exercise,
     StubReached,
     Verdict,
+    judges,
     not_yet,
     passed,
 )
@@ -142,6 +142,7 @@ def _value(task: Any) -> Any:
     return getattr(task.result(), "value", task.result())
 
 
+@judges("11.hedged")
 def _judge_hedged(answer: Any) -> Verdict:
     if inspect.isasyncgenfunction(answer) or not inspect.iscoroutinefunction(answer):
         found = answer(None, None, RetrieveRequest(key=KEY), SOON_S)
@@ -255,6 +256,3 @@ def _many(replicas: _Replicas, tasks: list[Any]) -> str:
     if not wait_until(lambda: all(task.done() for task in tasks)):
         return f"{AT_ONCE} reads at once, and some never ended."
     return ""
-
-
-HEDGED = Exercise.of("11.hedged", _judge_hedged)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, expect, not_yet, passed
+from kvstore.course.exercises import Verdict, expect, judges, not_yet, passed
 from kvstore.course.exercises.puppet import counting
 
 # 12.spread ----------------------------------------------------------------------------------------
@@ -18,6 +18,7 @@ PATIENCE_S: Final = 5.0
 CALLS_EACH: Final = 12
 
 
+@judges("12.spread")
 def _judge_spread(answer: Any) -> Verdict:
     for count in (2, 4):
         with ExitStack() as stack:
@@ -78,9 +79,6 @@ def _share_problem(answered: Sequence[int]) -> str:
     return ""
 
 
-SPREAD = Exercise.of("12.spread", _judge_spread)
-
-
 # 12.owner -----------------------------------------------------------------------------------------
 
 
@@ -102,6 +100,7 @@ def _owners(answer: Any, servers: tuple[str, ...]) -> list[str]:
     return owners
 
 
+@judges("12.owner")
 def _judge_owner(answer: Any) -> Verdict:
     four = _owners(answer, NAMES[:4])
     again = _owners(answer, NAMES[:4])
@@ -131,6 +130,3 @@ def _judge_owner(answer: Any) -> Verdict:
     return passed(
         f"a server joined four, and {moved / len(KEYS):.0%} of the keys moved, all of them to it."
     )
-
-
-OWNER = Exercise.of("12.owner", _judge_owner)

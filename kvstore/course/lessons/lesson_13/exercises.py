@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kvstore.course import my_code
-from kvstore.course.exercises import Exercise, Verdict, expect, not_yet, passed
+from kvstore.course.exercises import Verdict, expect, judges, not_yet, passed
 
 ASKED: Final = 300
 """How often the function is asked with the same counts: a server that may be chosen is, then."""
@@ -61,6 +61,7 @@ TIES: Final = ([0, 0, 0], [2, 1, 1, 1], [1, 1, 1, 7], [3, 0, 5, 0], [4] * 12)
 """Counts of which several are the lowest."""
 
 
+@judges("13.least_open")
 def _judge_least_open(answer: Any) -> Verdict:
     for given in _drawn_counts():
         (chosen,) = _choices(answer, given, 1)
@@ -113,9 +114,6 @@ def _look_at_a_tie(answer: Any, given: Sequence[int]) -> None:
         f"With open_calls = {list(given)} it never returned {(missing or [0])[0]} in {ASKED} tries,"
         " and that server has the fewest as well. Take any of them.",
     )
-
-
-LEAST_OPEN = Exercise.of("13.least_open", _judge_least_open)
 
 
 # 13.simulate --------------------------------------------------------------------------------------
@@ -206,12 +204,10 @@ def _why_not_this_report(number: int, report: list[int], counts: list[int], ever
     return "The calls that wait are open, too."
 
 
+@judges("13.simulate")
 def _judge_simulate(answer: Any) -> Verdict:
     for servers, every_s in ((1, 0.0), (3, 0.0), (3, 0.1), (8, 0.05)):
         _look_at(answer, servers, every_s)
     return passed(
         "Each server has its queue, each call its server, and the counts are as old as the report."
     )
-
-
-SIMULATE = Exercise.of("13.simulate", _judge_simulate)

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.puppet import served
 from kvstore.v1 import etcd_pb2 as pb
 from kvstore.v1.etcd_pb2 import PutRequest
@@ -133,6 +133,7 @@ def one_node() -> Iterator[tuple[OneNode, KVStub]]:
         yield node, KVStub(channel)
 
 
+@judges("14.create_if_absent")
 def _judge_create_if_absent(answer: Any) -> Verdict:
     with one_node() as (node, stub):
         for problem in (_new_key, _known_key, _race, _deleted_key, _error):
@@ -207,6 +208,3 @@ def _error(answer: Any, node: OneNode, stub: Any) -> str:
 def _root(error: BaseException) -> BaseException | None:
     """Return what the learner's function raised; the grading wraps it."""
     return error.__cause__ or error.__context__
-
-
-CREATE_IF_ABSENT = Exercise.of("14.create_if_absent", _judge_create_if_absent)

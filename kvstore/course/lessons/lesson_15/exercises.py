@@ -11,7 +11,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client.messages import update
-from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.client_trials import Requests, Sender
 from kvstore.course.exercises.puppet import served
 from kvstore.v1 import kvstore_pb2 as pb
@@ -147,6 +147,7 @@ def _when_broken(trial: _Trial, server: ExitStack) -> None:
         trial.released.set()
 
 
+@judges("15.client")
 def _judge_client(client: Any) -> Verdict:
     for in_flight in (1, IN_FLIGHT, 2 * IN_FLIGHT - 1):
         if problem := _without_a_fault(client, in_flight):
@@ -289,6 +290,3 @@ def _problem(trial: _Trial, requests: Sequence[Any], lasted_s: float) -> str:
             "UNAVAILABLE: send them again, too."
         )
     return ""
-
-
-CLIENT = Exercise.of("15.client", _judge_client)

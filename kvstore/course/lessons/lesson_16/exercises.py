@@ -7,7 +7,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from kvstore.course import my_code
-from kvstore.course.exercises import Exercise, Verdict, expect, near, passed
+from kvstore.course.exercises import Verdict, expect, judges, near, passed
 from kvstore.course.exercises.grading import Drawn
 
 # 16.knee --------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ LEVELS = st.tuples(
     st.integers(1, 40),
     st.lists(st.integers(2, 300), max_size=6),
 ).map(_service)
-KNEE = Exercise.of("16.knee", Drawn(knee, LEVELS.map(lambda levels: (levels,))))
+judges("16.knee")(Drawn(knee, LEVELS.map(lambda levels: (levels,))))
 
 # 16.p99 ---------------------------------------------------------------------------------------
 
@@ -47,6 +47,7 @@ WIDE: Final = 1.5
 """Means of so many answers at random arrivals differ by less than this factor."""
 
 
+@judges("16.p99")
 def _judge_p99(answer: Callable[..., Any]) -> Verdict:
     quiet = answer(0.1, [WORK_S], 8, 300)
     expect(
@@ -96,6 +97,3 @@ def _judge_p99(answer: Callable[..., Any]) -> Verdict:
 
 def _reference(workers: int) -> list[float]:
     return [p99_at(0.8 * 4 / WORK_S, [WORK_S], workers, 4_000) for _ in range(12)]
-
-
-P99 = Exercise.of("16.p99", _judge_p99)
