@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
@@ -77,9 +77,6 @@ def claim(sentence: str, holds: bool | np.bool_) -> Claim:
         raise DoesNotHold(f"{made.sentence} ({STRICT} is set)")
     return made
 
-
-Binds = Literal["cpu"]
-"""What the prediction hangs on, where that is known less well than a delay that was set."""
 
 BAND: Final = 0.10
 """How far from 1 measured/predicted may be."""
@@ -192,21 +189,16 @@ factor of 2, 1 a factor of 10.
 class Comparison(rendering.Shown):
     """One question after its run; `yours` is None when nothing was predicted."""
 
-    question_id: str
-    unit: str
+    known: questions.PredictionQuestion
     measured: float
     yours: float | None
     model: float | None
     attempt: int = 1
     late: bool = False
     reason: str = ""
-    main: bool = False
-    binds: Binds | None = None
     interval: tuple[float, float] | None = None
     mistake: str = ""
     """What the learner's number leaves out, where it is a mistake that is known."""
-    far_off: str = ""
-    """What is said in place of the last words of the scale."""
     sure_of: tuple[float, float] | None = None
     """The learner's interval of 90 %, where one was predicted."""
     record: str = ""
@@ -215,16 +207,6 @@ class Comparison(rendering.Shown):
     """Why this machine may be what made the run differ from the model."""
     likely: tuple[float, float] | None = None
     """The interval of the model's value, from the spread of its parts."""
-
-    @property
-    def band(self) -> float:
-        """How far from 1 measured/model may be, where this is a main comparison."""
-        return CPU_BAND if self.binds == "cpu" else BAND
-
-    @property
-    def predicted(self) -> bool:
-        """Whether the learner had committed a number before the run."""
-        return self.yours is not None
 
     @property
     def log_error(self) -> float | None:
@@ -239,11 +221,11 @@ class Comparison(rendering.Shown):
         if self.log_error is None:
             return f"not scored: there is no ratio to {_shown(self.measured)}"
         words = band(self.log_error)
-        return self.far_off if self.far_off and words == BANDS[-1][1] else words
+        return self.known.far_off or words if words == BANDS[-1][1] else words
 
     def __repr__(self) -> str:
         said = "\n".join(filter(None, (self.verdict, self._mistake(), self._coverage())))
-        return f"{self.question_id}: {said}\n{rendering.plain_table(*self._table())}"
+        return f"{self.known.id}: {said}\n{rendering.plain_table(*self._table())}"
 
     def _mistake(self) -> str:
         """The sentence on a known mistake, after the number that it is about."""
@@ -260,7 +242,7 @@ class Comparison(rendering.Shown):
                 else numbers.with_interval(self.model, *self.likely)
             )
             rows.append(["the model's", shown, _off(self.model, self.measured)])
-        return ["", self.unit, "against the run"], [*rows, ["measured", self._measured(), ""]]
+        return ["", self.known.unit, "against the run"], [*rows, ["measured", self._measured(), ""]]
 
     def _picture(self) -> str:
         """The three numbers on one axis: those that were predicted as lines, the run as a dot."""
@@ -316,7 +298,7 @@ class Comparison(rendering.Shown):
         )
         return (
             f'<svg role="img" aria-label="{rendering.escaped(said)}, measured '
-            f'{_shown(self.measured)} {rendering.escaped(self.unit)}. {scale}" '
+            f'{_shown(self.measured)} {rendering.escaped(self.known.unit)}. {scale}" '
             f'viewBox="0 0 {wide} {middle + 60}" width="{wide}" '
             'style="display: block; max-width: 100%; height: auto" fill="none">'
             f"{''.join(parts)}</svg>"
@@ -363,17 +345,22 @@ class Comparison(rendering.Shown):
             + reason
             + (f"<p>{rendering.inline(self._machine())}</p>" if self.machine else ""),
             MIME_TYPE: {
-                "question_id": self.question_id,
-                "unit": self.unit,
+                "question_id": self.known.id,
+                "unit": self.known.unit,
                 "yours": self.yours,
                 "model": self.model,
                 "model_interval": self.likely,
                 "measured": self.measured if math.isfinite(self.measured) else None,
                 "log_error": self.log_error,
                 "interval": self.sure_of,
-                "main": {"band": self.band, "why": self.machine} if self.main else None,
+                "main": _main(self.known, self.machine),
             },
         }
+
+
+def _main(known: questions.PredictionQuestion, why: str = "") -> dict[str, Any] | None:
+    """What programs read of a main comparison: how far from 1 measured/model may be."""
+    return {"band": CPU_BAND if known.binds == "cpu" else BAND, "why": why} if known.main else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,7 +408,6 @@ class CurveComparison(rendering.Shown):
             self.known, self.drawn, locked=True, said="", measured=self.measured, model=self.model
         )
         last = list(self.measured)[-1]  # the run that was predicted
-        bounded = CPU_BAND if self.known.binds == "cpu" else BAND
         return {
             "text/plain": repr(self),
             "text/html": rendering.headline(
@@ -436,7 +422,7 @@ class CurveComparison(rendering.Shown):
                 "model": curves.height(self.model, last, log=self.known.log),
                 "measured": self.measured[last],
                 "log_error": self.log_error,
-                "main": {"band": bounded, "why": ""} if self.known.main else None,
+                "main": _main(self.known),
             },
         }
 
@@ -505,19 +491,15 @@ def compare(question_id: str, *runs: Any) -> Comparison | CurveComparison:
     if model is not None and likely is None and isinstance(run, Run):
         likely = calibration.interval(float(model), run, cpu=cpu, unit=known.unit)
     made = Comparison(
-        question_id,
-        unit=known.unit,
+        known,
         measured=number,
         yours=question.value,
         model=model,
         attempt=question.attempt,
         late=late,
         reason=reason,
-        main=known.main,
-        binds=known.binds,
         interval=_interval(run, number, known.unit, per_call),
         mistake=_mistake(known, question.value, (model, number)),
-        far_off=known.far_off,
         sure_of=_sure_of(question, intervals),
         record=coverage(intervals),
         machine=_machine(run, number, likely),

@@ -41,8 +41,8 @@ def test_the_question_says_how_a_run_answers_it(page):
     predict("97.rate", 3)
     made = compare("97.rate", RUN)
 
-    assert (made.measured, made.model, made.yours, made.unit) == (2.0, 2.0, 3.0, "calls/s")
-    assert (made.main, made.band, made.reason) == (True, 0.2, "two a second")
+    assert (made.measured, made.model, made.yours) == (2.0, 2.0, 3.0)
+    assert made.reason == "two a second"
 
 
 def test_the_model_is_evaluated_only_when_the_question_is_closed(page, lesson_97, monkeypatch):
