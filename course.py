@@ -267,11 +267,6 @@ def doctor(arguments: Sequence[str]) -> int:
     hand_over(next(complete, Path(sys.executable)), ["-m", "tools.doctor", *arguments])
 
 
-def fresh(arguments: Sequence[str]) -> int:
-    """Replace your copy of a lesson; the old one stays beside it: NAME, such as 03."""
-    return my_lessons.fresh(arguments)
-
-
 def test(arguments: Sequence[str]) -> int:
     """Run the tests, core notebooks included: [--long] [arguments for pytest]."""
     if not (ROOT / "tests").is_dir():
@@ -344,7 +339,7 @@ def bench(arguments: Sequence[str]) -> int:
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "lab": lab,
     "doctor": doctor,
-    "fresh": fresh,
+    "fresh": my_lessons.fresh,
     "test": test,
     "run": run,
     "check": check,

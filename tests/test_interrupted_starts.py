@@ -18,7 +18,7 @@ from kvstore.client import RunInterrupted, load, strategies, workload
 from kvstore.client.fleet import Local
 from kvstore.course.lessons.lesson_15 import capstone
 from kvstore.course.lessons.lesson_15 import questions as lesson_15
-from kvstore.course.lessons.lesson_15.judge import Refused
+from kvstore.course.lessons.lesson_15.judge.sitting import Refused
 from kvstore.measure import audit
 from kvstore.server import serving
 

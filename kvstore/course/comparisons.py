@@ -591,8 +591,7 @@ def _with_beginning(given: object) -> object:
     """The run itself; of several in a list, tuple or mapping, the one that began first."""
     several = given.values() if isinstance(given, Mapping) else given
     if isinstance(several, Iterable) and not isinstance(given, str):
-        runs = [each for each in map(_with_beginning, several) if _began_at(each) is not None]
-        return min(runs, key=lambda each: _began_at(each) or 0.0, default=None)
+        return min(map(_with_beginning, several), key=_began_at, default=None)
     return given if getattr(given, "started_at", None) is not None else None
 
 
@@ -621,11 +620,11 @@ def _number(measured: Any) -> float:
     )
 
 
-def _began_at(run: object) -> float | None:
-    """When the run began, in seconds since 1970; None when it does not say."""
+def _began_at(run: object) -> float:
+    """When the run began, in seconds since 1970; infinite when it does not say."""
     said = getattr(run, "started_at", None)
     if said is None:
-        return None
+        return math.inf
     whole_seconds = "." not in said  # then it may have begun up to a second later
     return datetime.fromisoformat(said).timestamp() + (1.0 if whole_seconds else 0.0)
 

@@ -6,6 +6,7 @@ environment variable COURSE_PROGRESS names another file. Delete the file to forg
 """
 
 import hashlib
+import math
 import os
 import re
 import statistics
@@ -90,8 +91,6 @@ class _Damaged(Exception):
 
 _checked: dict[Path, tuple[int, ...]] = {}
 """What this process left of each file that it checked; it is checked again when that changed."""
-_predicted_s: dict[tuple[str, int], float] = {}
-"""When each attempt got its prediction in this process, by a clock that nobody sets."""
 _typed = False
 """Whether a person uses this kernel: see `note_typed`. One that nobody types to, such as that of
 nbmake, papermill, nbconvert or Run All in an untouched lesson, closes and settles nothing."""
@@ -319,7 +318,6 @@ def keep_prediction(
             [(*of_this, x, y) for x, y in curve.items()],
         )
         made = _changed(connection, question, value=value, unit=unit, predicted_at=time.time())
-        _predicted_s[of_this] = time.monotonic()
         return "kept", made
 
 
@@ -373,13 +371,13 @@ def settle(
     error: Error,
     *,
     unit: str | None = None,
-    began_at: float | None = None,
+    began_at: float = math.inf,
     curve: Mapping[float, float] = MappingProxyType({}),
 ) -> Settled:
     """Close the question and store its result; of several results the first one counts.
 
     `began_at` is the start of the run: a prediction that was first made after it is dropped. A run
-    that has closed the question itself came after the prediction, whatever its clock says.
+    that has closed the question itself came after the prediction, whatever the clock says.
     `unit` is stored unless a prediction set one, and `curve` has the measured values by x.
     """
     with _settling() as connection:
@@ -390,7 +388,7 @@ def settle(
         if question.unit is None and unit is not None:
             question = _changed(connection, question, unit=unit)
         if question.measured is None:
-            late = not question.closed and began_at is not None and _came_after(question, began_at)
+            late = not question.closed and (question.predicted_at or 0.0) > began_at
             found = {"measured": measured, "log_error": error(question.value, drawn)}
             if late:
                 found, drawn = {"measured": measured, "value": None}, {}
@@ -403,17 +401,6 @@ def settle(
             [(*of_this, x, y) for x, y in curve.items()],
         )
         return Settled(_closed(connection, question), drawn, late, _intervals(connection))
-
-
-def _came_after(question: Question, began_at: float) -> bool:
-    """Whether the prediction was made after `began_at`, also if the clock was set meanwhile."""
-    if question.predicted_at is None:
-        return False
-    made_at = question.predicted_at
-    made_s = _predicted_s.get((question.question_id, question.attempt))
-    if made_s is not None:
-        made_at = min(made_at, time.time() - (time.monotonic() - made_s))
-    return made_at > began_at
 
 
 def start_again(question_id: str) -> Question:

@@ -8,8 +8,9 @@ import itertools
 import math
 import random
 
-from kvstore.course.lessons.lesson_15.judge import CHANGES, is_passed, lines_of, simulate
-from kvstore.course.lessons.lesson_15.judge.sitting import drawn
+from kvstore.course.lessons.lesson_15.judge.cases import CHANGES
+from kvstore.course.lessons.lesson_15.judge.sitting import drawn, is_passed, lines_of
+from kvstore.course.lessons.lesson_15.judge.traffic import simulate
 
 SHARES = {"reads": 0.5, "updates": 0.3, "creates": 0.2}
 READS, CREATES, HOT = 0.5, 0.2, 0.4

@@ -2,9 +2,8 @@
 
 import random
 
-from kvstore.course.lessons.lesson_15.judge import Load, draw, simulate
-from kvstore.course.lessons.lesson_15.judge.cases import MOST_IN_FLIGHT, STATIONS
-from kvstore.course.lessons.lesson_15.judge.traffic import plan
+from kvstore.course.lessons.lesson_15.judge.cases import MOST_IN_FLIGHT, STATIONS, draw
+from kvstore.course.lessons.lesson_15.judge.traffic import Load, plan, simulate
 
 PAIRS = [(first, then) for first in STATIONS for then in (*STATIONS, None) if first != then]
 """Every bottleneck with every station that may be close to it."""

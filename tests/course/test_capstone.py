@@ -15,9 +15,8 @@ from capstone_players import at_random, learner, naive, tempting
 from kvstore.course import NOT_ATTEMPTED
 from kvstore.course.lessons.lesson_15 import capstone
 from kvstore.course.lessons.lesson_15 import questions as facts
-from kvstore.course.lessons.lesson_15.judge import Refused
 from kvstore.course.lessons.lesson_15.judge.__main__ import LATE_S
-from kvstore.course.lessons.lesson_15.judge.sitting import FAST, MEASURE_S
+from kvstore.course.lessons.lesson_15.judge.sitting import FAST, MEASURE_S, Refused
 from kvstore.course.my_code import course_version
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub

@@ -7,8 +7,16 @@ import random
 import pytest
 from judge_cases import PAIRS, case_of, reached
 
-from kvstore.course.lessons.lesson_15.judge import CHANGES, Sitting, draw
-from kvstore.course.lessons.lesson_15.judge.cases import STATIONS, STREAMS, Call, Network, Width
+from kvstore.course.lessons.lesson_15.judge.cases import (
+    CHANGES,
+    STATIONS,
+    STREAMS,
+    Call,
+    Network,
+    Width,
+    draw,
+)
+from kvstore.course.lessons.lesson_15.judge.sitting import Sitting
 from kvstore.course.lessons.lesson_15.judge.traffic import NEVER_S, Plan, Tally
 from kvstore.protocol import CREATE, RETRIEVE, UPDATE
 

@@ -11,18 +11,16 @@ from types import SimpleNamespace
 import pytest
 from judge_cases import case_of
 
-from kvstore.course.lessons.lesson_15.judge import (
+from kvstore.course.lessons.lesson_15.judge.__main__ import _Run
+from kvstore.course.lessons.lesson_15.judge.sitting import (
+    MOST,
     Line,
-    Load,
     Refused,
-    Result,
     Sitting,
     is_passed,
     lines_of,
 )
-from kvstore.course.lessons.lesson_15.judge.__main__ import _Run
-from kvstore.course.lessons.lesson_15.judge.sitting import MOST
-from kvstore.course.lessons.lesson_15.judge.traffic import plan
+from kvstore.course.lessons.lesson_15.judge.traffic import Load, Result, plan
 
 SHOWN = Result(100, 0, 90.0, 0.2, 0.3, 26, 0.1, 90.0, 0.3)
 

@@ -11,32 +11,3 @@ nothing about it. What remains: the owner of a machine can read the memory of th
 change this package before the process starts. With `--practice N` the case follows from N, and the
 record says so.
 """
-
-from kvstore.course.lessons.lesson_15.judge.cases import CHANGES, STATIONS, Case, draw
-from kvstore.course.lessons.lesson_15.judge.sitting import (
-    LINES,
-    Line,
-    Refused,
-    Sitting,
-    is_met,
-    is_passed,
-    lines_of,
-)
-from kvstore.course.lessons.lesson_15.judge.traffic import Load, Result, simulate
-
-__all__ = [
-    "CHANGES",
-    "LINES",
-    "STATIONS",
-    "Case",
-    "Line",
-    "Load",
-    "Refused",
-    "Result",
-    "Sitting",
-    "draw",
-    "is_met",
-    "is_passed",
-    "lines_of",
-    "simulate",
-]
