@@ -40,7 +40,7 @@ from kvstore.course import my_code
 from kvstore.course.exercises import (
     NOT_ATTEMPTED,
     Verdict,
-    driven,
+    controlled_time,
     every,
     find,
     grading,
@@ -390,7 +390,7 @@ def _reply(request: bytes) -> bytes:
         sys.stdout = sys.stderr = output
         warnings.resetwarnings()  # shown in the output, and no errors: they are no verdict
         warnings.simplefilter("ignore", DeprecationWarning)
-        driven.install()
+        controlled_time.install()
         beside, packed = pickle.loads(request)
         sys.path.append(beside)  # for the generated code in my_code
         exercise_id, answer, sources = pickle.loads(packed)
@@ -398,7 +398,7 @@ def _reply(request: bytes) -> bytes:
             linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
         exercise = find(exercise_id)
         verdict = grading.judged(exercise, answer)
-        if verdict.passed and (why := driven.why_not_paused(exercise.may_pause)):
+        if verdict.passed and (why := controlled_time.why_not_paused(exercise.may_pause)):
             verdict = not_yet(why)
         output.flush()
         output.seek(0)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client import measured_channel
-from kvstore.course.exercises import AnswerFailed, driven
+from kvstore.course.exercises import AnswerFailed, controlled_time
 from kvstore.course.exercises.puppet import PATIENCE_S, Arrived, Puppet, Script, served
 from kvstore.course.stubs import WrappedStub
 from kvstore.measure.run import Run
@@ -89,7 +89,7 @@ class Sender:
 
     def returns_early(self) -> bool:
         """Whether it returns while a call is held: it waits for a time, or for nothing."""
-        with driven.running_ahead():
+        with controlled_time.running_ahead():
             return self.returns(GRACE_S)
 
     def polls(self) -> bool:

@@ -10,7 +10,7 @@ import grpc
 
 from kvstore import numbers
 from kvstore.client.messages import METHODS, Operation
-from kvstore.course.exercises import Verdict, driven, judges, not_yet, passed
+from kvstore.course.exercises import Verdict, controlled_time, judges, not_yet, passed
 from kvstore.course.exercises.client_trials import (
     GRACE_S,
     WAIT_S,
@@ -124,7 +124,7 @@ def _why_not_full(
     """What is wrong before the first call has ended: `limit` calls must be held, and no more."""
     at_once = min(limit, count)
     reached = wait_for_count(lambda: puppet.waiting, at_once, lambda: sender.returned)
-    with driven.running_ahead():
+    with controlled_time.running_ahead():
         time.sleep(GRACE_S)
     if puppet.most > limit:
         return _too_many(puppet.most, limit)

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from kvstore.course.exercises import Verdict, driven, judges, not_yet, passed
+from kvstore.course.exercises import Verdict, controlled_time, judges, not_yet, passed
 from kvstore.course.exercises.puppet import wait_until
 from kvstore.course.exercises.server_trials import (
     SETTLE_S,
@@ -17,7 +17,7 @@ from kvstore.course.exercises.server_trials import (
 )
 
 KEYS = [b"key %d" % number for number in range(8)]
-RARE = [b"rare key %d" % number for number in range(2 * driven.MOST_STEPS)]
+RARE = [b"rare key %d" % number for number in range(2 * controlled_time.MOST_STEPS)]
 """Keys that are written for the first time while a caller stands still."""
 VALUES = {key: b"value of " + key for key in (*KEYS, *RARE)} | {b"": b"of the empty key"}
 """What the learner's server holds at the start."""
@@ -37,7 +37,7 @@ def _judge_server(answer: Any) -> Verdict:
         with started(answer, VALUES, threads) as trial:
             if problem := step(trial, draw):
                 return not_yet(problem)
-    with driven.Steps() as stops, started(answer, VALUES, 4) as trial:
+    with controlled_time.Steps() as stops, started(answer, VALUES, 4) as trial:
         if problem := _two_first_writers(trial, stops) or _one_after_the_other(trial, stops):
             return not_yet(problem)
     return passed(
@@ -99,7 +99,7 @@ def _writers_and_readers(trial: ServerUnderTrial, draw: random.Random) -> str:
     with disk.shut("write"):
         writes = [trial.begin_write(key, b"%d" % n) for n, key in enumerate(schedule)]
         wait_until(lambda: len(disk.writing) == 3)
-        with driven.running_ahead():  # to wait for a lock for a time is no lock
+        with controlled_time.running_ahead():  # to wait for a lock for a time is no lock
             time.sleep(SETTLE_S)
         inside = disk.writing
         if max(inside.values(), default=0) > 1:
@@ -134,9 +134,9 @@ _TWO_WRITERS = (
 )
 
 
-def _two_first_writers(trial: ServerUnderTrial, stops: driven.Steps) -> str:
+def _two_first_writers(trial: ServerUnderTrial, stops: controlled_time.Steps) -> str:
     """The first writer of a key stands between two steps while a second one comes."""
-    for number, key in enumerate(RARE[: driven.MOST_STEPS]):
+    for number, key in enumerate(RARE[: controlled_time.MOST_STEPS]):
         writers, stopped = _on_the_disk(trial, stops, number, key)
         if writers > 1:
             return (
@@ -150,7 +150,7 @@ def _two_first_writers(trial: ServerUnderTrial, stops: driven.Steps) -> str:
 
 
 def _on_the_disk(
-    trial: ServerUnderTrial, stops: driven.Steps, number: int, key: bytes
+    trial: ServerUnderTrial, stops: controlled_time.Steps, number: int, key: bytes
 ) -> tuple[int, bool]:
     """Stop a writer before its step; return how many are on the disk, and whether it stopped."""
     disk = trial.disk
@@ -168,9 +168,9 @@ def _on_the_disk(
     return writers, stopped
 
 
-def _one_after_the_other(trial: ServerUnderTrial, stops: driven.Steps) -> str:
+def _one_after_the_other(trial: ServerUnderTrial, stops: controlled_time.Steps) -> str:
     """A writer that comes from the disk stands between two steps while a second one comes."""
-    for number, key in enumerate(RARE[driven.MOST_STEPS :]):
+    for number, key in enumerate(RARE[controlled_time.MOST_STEPS :]):
         stopped = _second_comes(trial, stops, number, key)
         if trial.read(key) != b"second":
             return (
@@ -182,7 +182,9 @@ def _one_after_the_other(trial: ServerUnderTrial, stops: driven.Steps) -> str:
     return ""
 
 
-def _second_comes(trial: ServerUnderTrial, stops: driven.Steps, number: int, key: bytes) -> bool:
+def _second_comes(
+    trial: ServerUnderTrial, stops: controlled_time.Steps, number: int, key: bytes
+) -> bool:
     """Stop a writer at a step after the disk while a second one comes; whether it stopped."""
     stops.stop_at(number, lambda: trial.disk.writes[key] > 0)
     first = trial.begin_write(key, b"first")

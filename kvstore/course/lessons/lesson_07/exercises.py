@@ -11,7 +11,7 @@ import grpc
 
 from kvstore.client.channel import OPTIONS
 from kvstore.client.client import LATE_REPORTS_S
-from kvstore.course.exercises import Verdict, driven, judges, not_yet, passed
+from kvstore.course.exercises import Verdict, controlled_time, judges, not_yet, passed
 from kvstore.course.exercises.puppet import PATIENCE_S, Puppet, puppet, turns
 from kvstore.course.stubs import noting
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
@@ -78,7 +78,7 @@ class _Trial:
 
     async def _returns(self, task: Any) -> bool:
         """Whether the answer returns a result while the last call is held: it waits for a time."""
-        with driven.running_ahead():
+        with controlled_time.running_ahead():
             await asyncio.to_thread(time.sleep, SETTLE_S)
             await turns()
         return task.done() and not task.cancelled() and task.exception() is None

@@ -12,7 +12,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client.channel import OPTIONS
-from kvstore.course.exercises import Verdict, Wrong, driven, judges, not_yet, passed
+from kvstore.course.exercises import Verdict, Wrong, controlled_time, judges, not_yet, passed
 from kvstore.course.exercises.puppet import PATIENCE_S, Puppet, puppet, wait_for_count, wait_until
 from kvstore.course.exercises.server_trials import (
     answers,
@@ -211,7 +211,7 @@ def _many_at_once(trial: _FrontUnderTrial, draw: random.Random) -> str:
         waiting = trial.back_end.waiting
         if not trial.loop_answers():
             return BLOCKED
-        with driven.running_ahead():
+        with controlled_time.running_ahead():
             time.sleep(SETTLE_S)
         early = waiting == AT_ONCE and wait_until(lambda: any(c.done() for c in calls), EARLY_S)
     found = [trial.outcome(call) for call in calls]

@@ -22,7 +22,7 @@ from kvstore.course.exercises import (
     StubReached,
     Verdict,
     Wrong,
-    driven,
+    controlled_time,
     judges,
     not_yet,
     passed,
@@ -128,7 +128,7 @@ def _judge_shed(answer: Any) -> Verdict:
             with running(Puppet(SCRIPT), 32, (answer(limit),)) as trial:
                 if problem := step(trial, limit, draw):
                     return not_yet(problem)
-    with driven.Steps() as steps:
+    with controlled_time.Steps() as steps:
         for race in (_the_last_place, _two_ends):
             if problem := race(answer, steps):
                 return not_yet(problem)
@@ -161,7 +161,7 @@ def _too_many(trial: Trial, limit: int, draw: random.Random) -> str:
     """More calls at once than places, of two methods; then as many again."""
     for attempt in ("first", "second"):
         trial.servicer.hold()
-        with driven.standing_still():  # to wait for a place is no refusal, however short
+        with controlled_time.standing_still():  # to wait for a place is no refusal, however short
             calls = [
                 trial.begin(b"key", update=draw.random() < 0.5)
                 for _ in range(limit + draw.randint(1, 6))
@@ -227,9 +227,9 @@ def _errors(trial: Trial, limit: int, draw: random.Random) -> str:
     return ""
 
 
-def _the_last_place(answer: Any, steps: driven.Steps) -> str:
+def _the_last_place(answer: Any, steps: controlled_time.Steps) -> str:
     """One call stands between two steps while another one comes; there is one place."""
-    for number in range(driven.MOST_STEPS):
+    for number in range(controlled_time.MOST_STEPS):
         with running(Puppet(SCRIPT), 4, (answer(1),)) as trial:
             inside, stopped = _both_inside(trial, steps, number)
         if inside > 1:
@@ -243,7 +243,7 @@ def _the_last_place(answer: Any, steps: driven.Steps) -> str:
     return ""
 
 
-def _both_inside(trial: Trial, steps: driven.Steps, number: int) -> tuple[int, bool]:
+def _both_inside(trial: Trial, steps: controlled_time.Steps, number: int) -> tuple[int, bool]:
     """Stop a call before its step; return how many were let in, and whether it stopped."""
     held = trial.servicer
     held.hold()
@@ -262,9 +262,9 @@ def _both_inside(trial: Trial, steps: driven.Steps, number: int) -> tuple[int, b
     return inside, stopped
 
 
-def _two_ends(answer: Any, steps: driven.Steps) -> str:
+def _two_ends(answer: Any, steps: controlled_time.Steps) -> str:
     """One call stands between two steps while another one ends; then two places are free."""
-    for number in range(driven.MOST_STEPS):
+    for number in range(controlled_time.MOST_STEPS):
         with running(Puppet(SCRIPT), 8, (answer(2),)) as trial:
             inside, stopped = _let_in_after_two_ends(trial, steps, number)
         if inside != 2:
@@ -278,7 +278,9 @@ def _two_ends(answer: Any, steps: driven.Steps) -> str:
     return ""
 
 
-def _let_in_after_two_ends(trial: Trial, steps: driven.Steps, number: int) -> tuple[int, bool]:
+def _let_in_after_two_ends(
+    trial: Trial, steps: controlled_time.Steps, number: int
+) -> tuple[int, bool]:
     """Stop a call before its step while another one ends; return how many are let in then."""
     held = trial.servicer
     held.hold()
