@@ -81,11 +81,13 @@ def run(
     closes: str | Sequence[str] = (),
     on_sample: OnSample | None = None,
     apart: bool = False,
-    show: bool = True,
+    show: bool | str = True,
     against: str = "",
     **options: Any,
 ) -> Run:
     """Run the strategy as `load.run` does and show the run while it lasts; a figure remains.
+
+    With `show=False` one line remains, and with "nothing" the page stays as it is.
 
     `closes` names the questions that this run answers: they refuse predictions from its start
     on. With `apart`, the client has a process of its own: see `run_in_process`. `against` names the
@@ -97,7 +99,8 @@ def run(
     view = View(name, options.get("duration_s"), options.get("calls"), against)
 
     def look(sample: Sample) -> None:
-        view.look(sample)
+        if show != "nothing":
+            view.look(sample)
         if on_sample is not None:
             on_sample(sample)
 
@@ -110,9 +113,9 @@ def run(
     except BaseException:
         view.give_up()
         raise
-    if show:
+    if show is True:
         view.finish(finished, yours(asked, finished))
-    else:
+    elif not show:
         view.finish_in_words(finished)
     return finished
 
@@ -168,7 +171,13 @@ class View:
             self._put(self._in_progress(sample))
 
     def finish(self, run: Run, yours: float | None = None) -> None:
-        """Replace the view by the figure of the whole run, and add a summary in words."""
+        """Replace the view by the figure of the whole run, and add a summary in words.
+
+        A single call makes no figure.
+        """
+        if len(run.records) == 1:
+            self.finish_in_words(run)
+            return
         words = in_words(run, self._against)
         if _has_page():
             picture = {"image/png": _picture(run, yours), "text/plain": words}
@@ -235,13 +244,13 @@ def in_words(run: Run, against: str = "") -> str:
     """
     server = f" against {against}" if against else ""
     most = run.samples["in_flight"].max() if len(run.samples) else math.nan
-    in_flight = "" if math.isnan(most) else f", at most {most:,.0f} seen in flight"
+    in_flight = f", at most {most:,.0f} seen in flight" if most > 0 else ""  # NaN: not known
     drawn = run.settings.get("seed") if run.settings.get("arrivals") == "random" else None
     seed = "" if drawn is None or not run.settings.get("paced") else f", seed {drawn}"
     end = "" if run.outcome == Outcome.COMPLETE else f"; ended by: {run.ended_by}"
     return (
         f"{title(run)}{server}: {numbers.number(run.throughput_per_s)} operations/s over "
-        f"{run.window_s:.1f} s{seed}{in_flight}{end}. {advice(run)}"
+        f"{numbers.seconds(run.window_s)}{seed}{in_flight}{end}. {advice(run)}"
     )
 
 

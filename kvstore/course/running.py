@@ -67,7 +67,7 @@ def run(
     back_end: Mapping[str, Any] | None = None,
     seed: int | None = None,
     processes: int = 1,
-    show: bool | None = None,
+    show: bool | str | None = None,
     **options: Any,
 ) -> Run:
     """Run a client against a server, show the run while it lasts, and return what was measured.
@@ -102,9 +102,9 @@ def run(
     predictions that this run answers: they can be changed until it begins. Requests, random due
     times and random disk times are drawn from a `seed`, a new one for each run, which the run
     keeps. A run that settles a prediction is drawn, any other leaves one line, unless `show` says
-    otherwise. With `processes=2`, two client processes share the calls in flight; starting them
-    takes some seconds. Further options are those of `kvstore.client.load.run`, such as
-    `deadline_s=5`.
+    otherwise: True, False, or "nothing". With `processes=2`, two client processes share the calls
+    in flight; starting them takes some seconds. Further options are those of
+    `kvstore.client.load.run`, such as `deadline_s=5`.
 
     Raises ValueError for an option that makes no sense, YourCodeFailed where the client raises an
     error or the servicer does not start.

@@ -121,7 +121,8 @@ def _calls_shown(calls: pd.DataFrame, window_s: float) -> str:
     bars = [
         f"{1e3 * sent_s:.0f} to {1e3 * done_s:.0f} ms ({status})" for sent_s, done_s, status in rows
     ]
-    return f"calls from {', '.join(bars) or 'none'} in a window of {1e3 * window_s:.0f} ms"
+    calls_shown = f"calls from {', '.join(bars)}" if bars else "no call"
+    return f"{calls_shown} in a window of {1e3 * window_s:.0f} ms"
 
 
 def _most_in_flight(calls: pd.DataFrame, window_s: float) -> int:

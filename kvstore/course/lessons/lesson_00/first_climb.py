@@ -52,7 +52,7 @@ def first_climb() -> dict[str, Run]:
             runs[name] = load.run(strategy, server, operations, duration_s=seconds, **options)
     rates = {name: run.throughput_per_s for name, run in runs.items()}
     guess = progress.ask(QUESTION).value
-    words = ", ".join(f"{name}: {numbers.number(rate)}" for name, rate in rates.items())
+    words = "; ".join(f"{name}: {numbers.number(rate)}" for name, rate in rates.items())
     yours = "" if guess is None else f" You said {numbers.number(guess)}."
     rendering.captioned(draw(rates, guess), f"Operations per second. {words}.{yours}")
     return runs
