@@ -13,7 +13,7 @@ import importlib.util
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, Literal, NamedTuple, TypeVar
@@ -375,33 +375,43 @@ def _found(question_id: str, of: Callable[[str], tuple[T, ...]], what: str) -> T
 @functools.cache
 def predictions_of(lesson: str) -> tuple[PredictionQuestion, ...]:
     """The prediction questions of a lesson, such as "03", in their order."""
-    room = f"kvstore.course.lessons.lesson_{lesson}"
     written = tables(lesson, "prediction")
-    module = f"{room}.questions"
+    module = f"kvstore.course.lessons.lesson_{lesson}.questions"
     has_answers = written and importlib.util.find_spec(module)
     answers = dict(importlib.import_module(module).ANSWERS) if has_answers else {}
-    questions = []
-    for each in written:
-        camps = tuple(Camp(**camp) for camp in each.get("camp", ()))
-        facts = {name: value for name, value in each.items() if name != "camp"}
+
+    def made(table: Mapping[str, Any]) -> PredictionQuestion:
+        facts = dict(table)
+        camps = tuple(Camp(**camp) for camp in facts.pop("camp", ()))
         kind = Curve if "over" in facts else PredictionQuestion
         answer = answers.pop(facts["id"], COMPUTED)
-        questions.append(kind(**facts, **answer._asdict(), camps=camps))
+        return kind(**facts, **answer._asdict(), camps=camps)
+
+    questions = tuple(_from_tables(lesson, "prediction", made))
     if answers:
         raise ValueError(f"lesson.toml of lesson {lesson} does not ask {', '.join(answers)}")
-    return tuple(questions)
+    return questions
 
 
 @functools.cache
-def _quizzes_of(lesson: str, name: str) -> tuple[QuizQuestion, ...]:
-    return tuple(
-        number_question(**each)
-        if "draws" in each
-        else QuizQuestion(
-            each["id"], each["text"], tuple(Option(**option) for option in each["option"])
-        )
-        for each in tables(lesson, name)
-    )
+def _quizzes_of(lesson: str, kind: str) -> tuple[QuizQuestion, ...]:
+    def made(table: Mapping[str, Any]) -> QuizQuestion:
+        if "draws" in table:
+            return number_question(**table)
+        options = tuple(Option(**option) for option in table["option"])
+        return QuizQuestion(table["id"], table["text"], options)
+
+    return tuple(_from_tables(lesson, kind, made))
+
+
+def _from_tables(lesson: str, kind: str, made: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
+    """Yield a question for each table of this kind; ValueError, with its id, for a wrong one."""
+    for table in tables(lesson, kind):
+        try:
+            yield made(table)
+        except (KeyError, TypeError, SyntaxError, NameError) as error:
+            where = f"lesson.toml of lesson {lesson}, {kind} {table['id']}"
+            raise ValueError(f"{where}: {error}, see docs/write_your_own.md") from error
 
 
 def quiz_of(lesson: str) -> tuple[QuizQuestion, ...]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from kvstore.measure import Cpu, Run, Sample, ServerReport
+from kvstore.measure import Run, Sample, ServerReport
 from kvstore.measure.recorder import Recorder, sample_rows
 from kvstore.protocol import KINDS, STATUSES, UNKNOWN_STATIONS, StationTimes
 
@@ -155,9 +155,3 @@ def filled(calls=200):
     samples = pd.concat([samples, pd.DataFrame([after])], ignore_index=True)
     made = run_of([(sent, end_s + 1, "create") for sent in sent_s])
     return dataclasses.replace(made, sample_rows=samples.to_records(index=False))
-
-
-def costing(seconds):
-    """A run of one message that took the client so long, and the server half of it."""
-    made = run_of([(0.0, 1.0, "batch")])
-    return dataclasses.replace(made, client_cpu=Cpu(seconds, 0), server_cpu=Cpu(seconds / 2, 0))

@@ -13,7 +13,6 @@ from made_runs import (
     climbed,
     closed_loop,
     filled,
-    overtaken,
     paced,
     run_of,
     staircase,
@@ -31,12 +30,10 @@ from kvstore.course.lessons.lesson_05 import batch_ladder
 from kvstore.course.lessons.lesson_05 import figures as lesson_05
 from kvstore.course.lessons.lesson_07 import figures as lesson_07
 from kvstore.course.lessons.lesson_09 import figures as lesson_09
-from kvstore.course.lessons.lesson_13 import figures as lesson_13
 from kvstore.course.lessons.lesson_14 import figures as lesson_14
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover
 from kvstore.course.progress import Question
 from kvstore.course.views import calibration, style
-from kvstore.measure import Sample
 from kvstore.model import Prediction, Station, batching
 from kvstore.protocol import StationTimes
 
@@ -50,8 +47,6 @@ PREDICTED = Prediction(25.0, "calls/s", "1 / 40 ms")
 BEHIND = Station("back end", 0.05, math.inf)
 TIMES = StationTimes(pool_s=0.001, lock_s=0.002, disk_s=0.010, rest_s=0.001)
 COST = batch_ladder.Cost(0.0001, 2e-6)
-SAMPLES = [Sample(at_s, 2, 0, 0, 1e8 + 1e8 * at_s, 5e7, 1, 1) for at_s in (0.2, 0.3, 1.3)]
-IN_BATCHES = {1: closed_loop(2, 100.0, operations=1), 32: closed_loop(2, 1600.0, operations=32)}
 KILLED = Failover(1.0, 0.1, 100.0, 0.3, (0.35,), (0.1, 0.2, 0.3, 1.5), 0, {}, 1)
 
 
@@ -205,16 +200,6 @@ ROWS = [
     ),
     (
         partial(
-            lesson_05.staircase_and_slab,
-            {"one": overtaken(), "two": overtaken()},
-            most=4,
-            until_s=0.05,
-        ),
-        "Part 1:",
-        "elapsed (s), 0 to 0.05",
-    ),
-    (
-        partial(
             lesson_07.residence_in_climb, {"pool": climbed()}, {"pool": [Station("p", 0.05, 4)]}
         ),
         "predicted, pool: a line from (0.0526, 50) to (1.5, 100)",
@@ -260,15 +245,6 @@ ROWS = [
         ),
         "predicted: no limit: a level line at 25",
         "measured: no limit: 1 dot at (20, 13.3)",
-    ),
-    (
-        partial(lesson_09.memory_in_burst, {"no limit": MANY, "at most 10": ONE}),
-        "at most 10: 12 dots from (0, 0)",
-    ),
-    (
-        partial(lesson_13.side_by_side, [0.02, 0.06], 30),
-        "server 0: lock, S = 20 ms",
-        "server 1: lock, S = 60 ms",
     ),
     (
         partial(

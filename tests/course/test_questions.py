@@ -5,7 +5,7 @@ import made_runs
 import nbformat
 import pytest
 
-from kvstore.course import compare, predict, progress, questions, quiz
+from kvstore.course import compare, lessons, predict, progress, questions, quiz
 from kvstore.course.questions import (
     Camp,
     Option,
@@ -186,6 +186,22 @@ def test_a_wrong_call_says_what_to_write(page, call, said):
 def test_a_quiz_question_that_cannot_be_scored_is_refused(make, said):
     with pytest.raises(ValueError, match=said):
         QuizQuestion("97.q", "?", (Option("x", why="since"), make()))
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("[[quiz]]\nid = '96.q'\ntext = '?'\noptions = []", "quiz 96.q: 'option', see docs"),
+        ("[[quiz]]\nid = '97.q'", "needs an id of its own, such as 96.name"),
+        ("[[quiz]]\nid = 96.q", "lesson.toml: .*line 2"),
+    ],
+)
+def test_a_file_with_a_mistake_names_the_place(tmp_path, monkeypatch, table, said):
+    (tmp_path / "lesson_96").mkdir()
+    (tmp_path / "lesson_96" / "lesson.toml").write_text(table)
+    monkeypatch.setattr(lessons, "__path__", [str(tmp_path)])
+    with pytest.raises(ValueError, match=said):
+        questions.quiz_of("96")
 
 
 @pytest.mark.parametrize("camp", [Camp(0, "nothing"), Camp(1), Camp("flat", lacks="a shape")])
