@@ -221,6 +221,20 @@ def test_ctrl_c_keeps_what_was_measured(a_greeter, tmp_path):
 
 
 @pytest.mark.slow
+def test_ctrl_c_ends_the_wait_for_a_first_call():
+    waiting = "waiting for the first call"
+    with (
+        greeter(work_s=5.0) as server,
+        started(server.address, HELLO, ONE, QUICK[0], until=waiting) as command,
+    ):
+        command.send_signal(signal.SIGINT)
+        _, err = command.communicate(timeout=60)
+
+    assert 130 == command.returncode
+    assert "interrupted before the run began" in err
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not available(), reason="Dask is not installed")
 def test_several_workers_make_one_run(a_greeter, capsys):
     status = load_test(

@@ -4,9 +4,7 @@ A busy machine makes calls longer and never shorter: it can only lower a ceiling
 """
 
 import json
-import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +18,6 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 SOURCE = Path(__file__).with_name("gallery")
 HELLO = "helloworld.Greeter/SayHello"
-RUN = r"run: .* [1-9][\d,]* answered"
 
 
 @pytest.fixture(scope="module")
@@ -35,29 +32,24 @@ def program(tmp_path_factory) -> Path:
 
 
 @contextmanager
-def serving(program: Path, kind: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def serving(program: Path, kind: str) -> Iterator[str]:
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([program, kind], **pipes) as process:
         try:
-            yield process.stdout.readline().strip(), process
+            yield process.stdout.readline().strip()
         finally:
             process.kill()
 
 
-def rpcload(address, *flags, until=None, then=lambda command: None) -> tuple[int, dict, str]:
-    """The exit status, the report, and standard error. `then` runs at such a line of progress."""
-    with subprocess.Popen(
+def rpcload(address, *flags) -> tuple[int, dict, str]:
+    """The exit status, the report, and standard error."""
+    done = subprocess.run(
         [sys.executable, "-m", "kvstore.load_test", address, HELLO, "--output=json", *flags],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
-    ) as command:
-        if until is not None:
-            while not re.search(until, line := command.stderr.readline()):
-                assert line, "the command ended"
-            then(command)
-        out, err = command.communicate(timeout=300)
-    return command.returncode, json.loads(out or "{}"), err
+        timeout=300,
+    )
+    return done.returncode, json.loads(done.stdout or "{}"), done.stderr
 
 
 @pytest.mark.parametrize(
@@ -68,13 +60,10 @@ def rpcload(address, *flags, until=None, then=lambda command: None) -> tuple[int
         ("limiter", 40, "a lock, a disk or a single worker"),
         ("shed", 80, "calls that the service refuses"),
         ("streams", 80, "a limit of streams on a connection"),
-        ("ages", 80, "a pool of about"),
-        ("garbled", 80, "a pool of about"),
-        ("late", 80, "a pool of about"),
     ],
 )
 def test_the_ceiling_and_what_sets_it_are_right(program, kind, ceiling_per_s, limit):
-    with serving(program, kind) as (address, _):
+    with serving(program, kind) as address:
         status, report, err = rpcload(address, "--in-flight=4", "--seconds=2s")
     calibration = report["calibration"]
     low, high = calibration["ceiling_95"]
@@ -89,7 +78,7 @@ def test_the_ceiling_and_what_sets_it_are_right(program, kind, ceiling_per_s, li
 
 
 def test_a_limit_of_streams_is_shown_by_a_second_connection(program):
-    with serving(program, "streams") as (address, _):
+    with serving(program, "streams") as address:
         flags = ["--seconds=2s", "--in-flight=2"]
         one, two = (
             rpcload(address, *flags, *more)[1]["calibration"]["ceiling_per_s"]
@@ -101,55 +90,10 @@ def test_a_limit_of_streams_is_shown_by_a_second_connection(program):
 
 
 def test_a_service_without_a_limit_is_not_blamed(program):
-    with serving(program, "sleep") as (address, _):
+    with serving(program, "sleep") as address:
         status, report, err = rpcload(address, "--in-flight=4", "--seconds=2s")
     calibration = report["calibration"]
 
     assert 0 == status, err
     assert "pool" not in calibration["limit"]["evidence"] or not calibration["saturated"]
     assert calibration["ceiling_per_s"] > 80
-
-
-def test_a_service_that_freezes_is_named_and_the_generator_is_not(program):
-    with serving(program, "pool") as (address, process):
-
-        def freeze(command):
-            process.send_signal(signal.SIGSTOP)
-            subprocess.run(["sleep", "3"], check=True)
-            process.send_signal(signal.SIGCONT)
-
-        status, report, err = rpcload(
-            address, "--in-flight=4", "--seconds=6s", "--no-calibration", until=RUN, then=freeze
-        )
-    names = [each["name"] for each in report["verdict"]]
-
-    assert 0 == status, err
-    assert "stood still" in names
-    assert "generator" not in names
-
-
-def test_each_exit_status_has_the_services_that_deserve_it(program):
-    """The others end with 0, in the test of the ceilings."""
-    ends = {
-        "dies": (1, "no server answers at"),
-        "undescribed": (2, "--descriptors"),
-        "refuses": (3, "PERMISSION_DENIED"),
-        "endless": (130, "interrupted before the run began"),
-    }
-    statuses, errors = {}, {}
-    for kind in ends:
-        interrupted = {
-            "until": "waiting for the first call",
-            "then": lambda command: command.send_signal(signal.SIGINT),
-        }
-        with serving(program, kind) as (address, _):
-            statuses[kind], _, errors[kind] = rpcload(
-                address,
-                "--in-flight=4",
-                "--seconds=60s",
-                "--no-calibration",
-                **(interrupted if kind == "endless" else {}),
-            )
-
-    assert {kind: status for kind, (status, _) in ends.items()} == statuses
-    assert all(text in errors[kind] for kind, (_, text) in ends.items()), errors

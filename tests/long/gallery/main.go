@@ -9,17 +9,12 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
@@ -69,53 +64,6 @@ func limited(perSecond rate.Limit) func(context.Context) error {
 	return func(ctx context.Context) error { return limiter.Wait(ctx) }
 }
 
-func dying(calls int64, work func(context.Context) error) func(context.Context) error {
-	var answered atomic.Int64
-	return func(ctx context.Context) error {
-		if answered.Add(1) > calls {
-			os.Exit(0)
-		}
-		return work(ctx)
-	}
-}
-
-func refusing(context.Context) error { return status.Error(codes.PermissionDenied, "not for you") }
-
-func endless(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-
-// garbled answers each hello with bytes that are no message of protobuf.
-type garbled struct{ encoding.CodecV2 }
-
-func (g garbled) Marshal(value any) (mem.BufferSlice, error) {
-	if _, is := value.(*pb.HelloReply); is {
-		return mem.BufferSlice{mem.SliceBuffer{0xff, 0xff, 0xff}}, nil
-	}
-	return g.CodecV2.Marshal(value)
-}
-
-// late is a listener whose connections are silent for two seconds at first.
-type late struct{ net.Listener }
-
-type silent struct {
-	net.Conn
-	until time.Time
-}
-
-func (l late) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	return &silent{conn, time.Now().Add(2 * time.Second)}, err
-}
-
-func (s *silent) Read(into []byte) (int, error) {
-	time.Sleep(time.Until(s.until))
-	return s.Conn.Read(into)
-}
-
-func (s *silent) Write(from []byte) (int, error) {
-	time.Sleep(time.Until(s.until))
-	return s.Conn.Write(from)
-}
-
 func main() {
 	const lasts = 50 * time.Millisecond
 	kind, work, options := os.Args[1], pool(4, lasts), []grpc.ServerOption{}
@@ -123,9 +71,8 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	address := listener.Addr()
 	switch kind {
-	case "pool", "undescribed":
+	case "pool":
 	case "sleep":
 		work = sleeping(2 * lasts)
 	case "lock":
@@ -136,28 +83,13 @@ func main() {
 		work = shedding(4, lasts)
 	case "streams":
 		work, options = sleeping(lasts), append(options, grpc.MaxConcurrentStreams(4))
-	case "ages":
-		age := keepalive.ServerParameters{MaxConnectionAge: time.Second, MaxConnectionAgeGrace: 9 * time.Second}
-		options = append(options, grpc.KeepaliveParams(age))
-	case "garbled":
-		options = append(options, grpc.ForceServerCodecV2(garbled{encoding.GetCodecV2("proto")}))
-	case "late":
-		listener = late{listener}
-	case "dies":
-		work = dying(100, work)
-	case "refuses":
-		work = refusing
-	case "endless":
-		work = endless
 	default:
 		panic(kind)
 	}
 	server := grpc.NewServer(options...)
 	pb.RegisterGreeterServer(server, greeter{work: work})
-	if kind != "undescribed" {
-		reflection.Register(server)
-	}
+	reflection.Register(server)
 	go func() { panic(server.Serve(listener)) }()
-	fmt.Println(address)
+	fmt.Println(listener.Addr())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
