@@ -1,6 +1,7 @@
 """The servers of the tests: ours on its two stacks, and one of any service."""
 
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -86,6 +87,17 @@ def _reads(servers: Sequence[Server]) -> list[int]:
         with connected(target_of(server)) as (_, status):
             counts.append(status.operations.get("retrieve/OK", 0))
     return counts
+
+
+def midway(what: Callable[..., object], *arguments: object) -> Callable[[Any], None]:
+    """Return what takes samples until some calls were answered; a moment later it does this."""
+    happens = threading.Timer(0.03, what, arguments)
+
+    def on_sample(sample: Any) -> None:
+        if sample.answered >= 5 and happens.ident is None:
+            happens.start()
+
+    return on_sample
 
 
 def impatient(monkeypatch):

@@ -1,13 +1,11 @@
 """A server given only by its address: runs work, and when it goes every operation has an end."""
 
-import os
-import signal
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 from plain_server import plain_server
+from stacks import midway
 
 from kvstore.client import load, workload
 from kvstore.client.errors import RunFailed, ServerGone
@@ -23,30 +21,6 @@ pytestmark = pytest.mark.slow
 def address() -> Iterator[str]:
     with plain_server() as (address, _):
         yield address
-
-
-def after_some_answers(what, *arguments):
-    """Takes samples until some calls were answered; then, once, something happens."""
-    happens = threading.Timer(0.03, what, arguments)
-
-    def on_sample(sample) -> None:
-        if sample.answered >= 5 and happens.ident is None:
-            happens.start()
-
-    return on_sample
-
-
-def assert_gone(ended, address, started_s) -> None:
-    """Named, in time, and every operation is done, failed or unknown."""
-    run = ended.value.run
-    assert time.perf_counter() - started_s < 10  # not the 30 s that were asked for
-    assert f"no server answers at {address} any more" in str(ended.value)
-    assert "server gone" == run.outcome
-    assert audit(run).holds, repr(audit(run))
-    report = accounts(run)
-    assert report.balanced, repr(report)
-    assert min(report.ok, report.unknown) > 0
-    assert run.server.operations is None
 
 
 @pytest.mark.parametrize("strategy", [bounded, tasks, pipelined])
@@ -74,28 +48,6 @@ def test_a_server_that_exchanges_two_replies_of_a_stream_is_noticed(mixed):
         load.run(pipelined, at, mixed, in_flight=8, calls=200)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "settings"),
-    [(bounded, {}), (pipelined, {"batch": 5})],
-)
-def test_a_run_without_a_server_ends_soon(strategy, settings):
-    """They end at once, and a fast strategy would make thousands a second for nothing."""
-    with plain_server() as (address, process):
-        started_s = time.perf_counter()
-        with pytest.raises(ServerGone) as gone:
-            load.run(
-                strategy,
-                address,
-                SMALL,
-                in_flight=8,
-                duration_s=30,
-                **settings,
-                on_sample=after_some_answers(os.kill, process.pid, signal.SIGKILL),
-            )
-
-    assert_gone(gone, address, started_s)
-
-
 def test_a_server_that_closes_in_mid_window_leaves_nothing_unaccounted_for():
     """It ends in order, but cuts off what is on its disk: those operations are unknown."""
     with plain_server() as (address, process):
@@ -109,8 +61,15 @@ def test_a_server_that_closes_in_mid_window_leaves_nothing_unaccounted_for():
                 duration_s=30,
                 batch=50,
                 streams=2,
-                on_sample=after_some_answers(process.stdin.close),
+                on_sample=midway(process.stdin.close),
             )
+    run, report = gone.value.run, accounts(gone.value.run)
 
-    assert_gone(gone, address, started_s)
-    assert 50 <= accounts(gone.value.run).unknown <= 8 * 50
+    assert time.perf_counter() - started_s < 10  # not the 30 s that were asked for
+    assert f"no server answers at {address} any more" in str(gone.value)
+    assert "server gone" == run.outcome
+    assert audit(run).holds, repr(audit(run))
+    assert report.balanced, repr(report)
+    assert report.ok > 0
+    assert 50 <= report.unknown <= 8 * 50
+    assert run.server.operations is None

@@ -10,6 +10,7 @@ from itertools import count
 import numpy as np
 import psutil
 import pytest
+from stacks import midway
 
 from kvstore import numbers
 from kvstore.client import load, monitor, workload
@@ -25,17 +26,6 @@ SETTINGS = {"read_delay_s": 0.01, "write_delay_s": 0.02, "locking": "per_key"}
 
 each_way = pytest.mark.parametrize("strategy", [chained, tasks, pipelined])
 """By callbacks, by coroutines and on a stream; `test_contract.py` has every strategy."""
-
-
-def midway(what, *arguments):
-    """Takes samples until some calls were answered; a moment later something happens."""
-    happens = threading.Timer(0.03, what, arguments)
-
-    def on_sample(sample) -> None:
-        if sample.answered >= 5 and happens.ident is None:
-            happens.start()
-
-    return on_sample
 
 
 def assert_accounted(run) -> None:

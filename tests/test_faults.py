@@ -5,11 +5,10 @@ A server that is killed, stopped or full is in `test_contract_faults.py`, and in
 """
 
 import gc
-import itertools
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +16,7 @@ import grpc
 import psutil
 import pytest
 from relay import DOWN, UP, Relay, relaying
-from stacks import impatient, listening
+from stacks import impatient, listening, midway
 
 from kvstore.client import load, monitor, workload
 from kvstore.client.errors import RunFailed, ServerNotReached
@@ -71,17 +70,6 @@ def soon(monkeypatch):
     monkeypatch.setattr(monitor, "ANSWER_S", 1.0)
 
 
-def once(harm: Callable[[], object]) -> Callable[[Any], None]:
-    """Do this harm once some calls were answered."""
-    times = itertools.count()
-
-    def on_sample(sample: Any) -> None:
-        if sample.answered >= 5 and next(times) == 0:
-            harm()
-
-    return on_sample
-
-
 def run_of(strategy: Any, address: str, **options: Any) -> tuple[Any, str]:
     """Make a run, whole or failed; return it and what it says of itself."""
     options = {"in_flight": 4, "deadline_s": 1.0, "sample_interval_s": 0.02, **options}
@@ -123,9 +111,7 @@ def reset_and_leave(relay: Relay) -> None:
 )
 def test_a_run_over_a_broken_network_says_what_happened(strategy, harm, says, server):
     with nothing_left(), relaying(server.address) as relay:
-        run, text = run_of(
-            strategy, relay.address, duration_s=2.0, on_sample=once(lambda: harm(relay))
-        )
+        run, text = run_of(strategy, relay.address, duration_s=2.0, on_sample=midway(harm, relay))
 
     assert re.search(says, text), text
     assert says or run.outcome == "complete"
