@@ -42,10 +42,6 @@ from kvstore.v1 import server_status_pb2 as pb
 class Generators(Protocol):
     """Several load generators: `Local` and `Cluster` of `kvstore.client.fleet`."""
 
-    @property
-    def workers(self) -> int | None:
-        """Their number; None if it is not known before they are connected."""
-
     def run(self, plan: Plan, on_sample: OnSample | None = None) -> Run:
         """Make one run together."""
 

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate, cycle
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import grpc
 
@@ -217,6 +217,8 @@ class Operations:
 # sends all its requests, reads all replies, and has one record.
 
 
+Sent = tuple[tuple[str, str | bytes], ...]
+"""The metadata of a call, as gRPC sends them."""
 SHAPES: Final = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 """The kinds of methods: whether requests and replies are streams."""
 
@@ -238,10 +240,11 @@ class MethodCalls:
     """Seconds after which a stream of replies is cut, and counts as OK if it had a message."""
     stop_after_messages: int | None = None
     """Messages after which a stream of replies is cut, and counts as OK."""
-    metadata: tuple[tuple[str, str | bytes], ...] = field(default=(), repr=False)
+    metadata: Sent = field(default=(), repr=False)
     """Sent with each call. It may hold secrets, so no file of a run has it."""
-    source: "CallSource | None" = field(default=None, repr=False)
-    """Makes the data of each call, in place of `requests` and `metadata`."""
+    source: Callable[[], tuple[tuple[bytes, ...], Sent]] | None = field(default=None, repr=False)
+    """Returns the messages and the metadata of the next call, in place of `requests` and
+    `metadata`; safe for several threads."""
     check_reply: Callable[[bytes], bytes] | None = field(default=None, repr=False)
     """Looks at each reply and returns it; safe for several threads."""
     weight: float = 1.0
@@ -294,20 +297,13 @@ class MethodCalls:
         }
 
 
-class CallSource(Protocol):
-    """Makes the data of each call; safe for several threads."""
-
-    def draw(self) -> tuple[tuple[bytes, ...], tuple[tuple[str, str | bytes], ...]]:
-        """Return the messages and the metadata of the next call."""
-
-
 class MethodCall(NamedTuple):
     """One call, ready for a stub: `operation.rpc(stub)(operation.request)`."""
 
     request: bytes | tuple[bytes, ...]
     due_s: float = math.nan
     """Due time in seconds from the start of the run; NaN: as soon as possible."""
-    metadata: tuple[tuple[str, str | bytes], ...] = ()
+    metadata: Sent = ()
     method: int = 0
     """Number of the method, where a workload has several."""
 
@@ -324,7 +320,7 @@ class _WithMetadata:
 
     __slots__ = ("_metadata", "_method")
 
-    def __init__(self, method: Any, metadata: tuple[tuple[str, str | bytes], ...]) -> None:
+    def __init__(self, method: Any, metadata: Sent) -> None:
         self._method = method
         self._metadata = metadata
 
@@ -372,7 +368,7 @@ class MethodOperations:
 def _draw_of(calls: MethodCalls, number: int) -> Callable[[float], MethodCall]:
     """Return what makes the next call of one of the methods."""
     if calls.source is not None:
-        next_row = calls.source.draw
+        next_row = calls.source
 
         def draw(due_s: float) -> MethodCall:
             messages, metadata = next_row()

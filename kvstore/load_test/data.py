@@ -14,6 +14,7 @@ from typing import Any, Final
 from google.protobuf import message_factory
 
 from kvstore.client.reflection import BadRequest, Descriptions, Metadata, Method, Request
+from kvstore.client.workload import Sent
 from kvstore.load_test.inputs import requests_of, text_of
 
 _TEMPLATE: Final = re.compile(r"\{\{\s*([a-z_]+)(?:\.([^}\s()]+)|\(([^)]*)\))?\s*\}\}")
@@ -80,7 +81,7 @@ class DataPerCall:
         self._metadata = tuple(metadata)
         self._rows = list(rows)
         self._begin()
-        self.first = self.draw()
+        self.first = self()
         """The messages and the metadata of a first call, before any call is made."""
         kind = message_factory.GetMessageClass(method.descriptor.input_type)
         for message in self.first[0]:
@@ -88,7 +89,7 @@ class DataPerCall:
                 raise BadRequest(f"{requests[0].where}: missing {', '.join(missing)}")
         self._begin()  # so that the first call of the test has the first row and number
 
-    def draw(self) -> tuple[tuple[bytes, ...], tuple[tuple[str, str | bytes], ...]]:
+    def __call__(self) -> tuple[tuple[bytes, ...], Sent]:
         """Return the messages and the metadata of the next call."""
         row = next(self._next_row)
         request, metadata = next(self._next_request), self._make_metadata

@@ -67,27 +67,8 @@ def serving(**settings: Any) -> Iterator[Server]:
         ValueError: a setting makes no sense.
         ServerDidNotStart: with the server's error output when it could not start.
     """
-    with serving_each([settings]) as (server,):
-        yield server
-
-
-@contextmanager
-def serving_each(every: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Server, ...]]:
-    """Serve from a process for each of these settings while the block lasts.
-
-    `SIDE_BY_SIDE` servers start at the same time, because a start is mostly imports. Raises as
-    `serving` does for any of them; the others are stopped.
-    """
-    chosen = [_settings(each) for each in every]
-    with ExitStack() as running:
-        servers: list[Server] = []
-        for at in range(0, len(chosen), SIDE_BY_SIDE):
-            # Not in threads: Ctrl-C can make a pool of threads forget one that it has just started.
-            # With the shield, no process is running that `running` does not know.
-            with shielded():
-                starting = [_start(each, running) for each in chosen[at : at + SIDE_BY_SIDE]]
-            servers += [listening() for listening in starting]
-        yield tuple(servers)
+    with serving_replicas([settings]) as one:
+        yield one.servers[0]
 
 
 def _start(settings: ServerSettings, running: ExitStack) -> Callable[[], Server]:
@@ -159,10 +140,19 @@ def serving_replicas(every: Sequence[Mapping[str, Any]]) -> Iterator[ShardedServ
 
     They know nothing of each other. A run sends each operation to the server of its key, by
     `protocol.shard_of`. With `choose=`, it gives each a copy of its keys, and sends a call to any
-    of them. Raises as `serving` does for any of them; the others are stopped.
+    of them. `SIDE_BY_SIDE` servers start at the same time, because a start is mostly imports.
+    Raises as `serving` does for any of them; the others are stopped.
     """
-    with serving_each(every) as servers:
-        yield ShardedServer(servers)
+    chosen = [_settings(each) for each in every]
+    with ExitStack() as running:
+        servers: list[Server] = []
+        for at in range(0, len(chosen), SIDE_BY_SIDE):
+            # Not in threads: Ctrl-C can make a pool of threads forget one that it has just started.
+            # With the shield, no process is running that `running` does not know.
+            with shielded():
+                starting = [_start(each, running) for each in chosen[at : at + SIDE_BY_SIDE]]
+            servers += [listening() for listening in starting]
+        yield ShardedServer(tuple(servers))
 
 
 # The same service in Go, for comparisons of languages. It is built once for each version of its
