@@ -143,12 +143,6 @@ def serve(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
         _serve_threads(settings, access, identity, on_ready)
 
 
-def _observed(service: Any) -> Callable[[], ServerSettings] | None:
-    """Return what tells the settings of a servicer that is not ours; None for ours."""
-    observed: Callable[[], ServerSettings] | None = getattr(service, "observed", None)
-    return observed
-
-
 def _serve_threads(
     settings: ServerSettings,
     access: Access | None,
@@ -158,20 +152,7 @@ def _serve_threads(
     stop = threading.Event()
     on_signals(stop.set)
     pool = MeasuredPool(settings.threads, "pool", newest_first=settings.newest_first)
-    counts = Counts()
-    before_methods = interceptors(settings, access)
-    server = grpc.server(
-        pool,
-        interceptors=before_methods,
-        options=channel_options(settings),
-        maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
-    )
-    checks = health.HealthServicer()
-    service = service_of(settings)(settings, counts, pool)
-    status = ServerStatusService(
-        settings, identity, counts, noted(before_methods), _observed(service)
-    )
-    port = _listen(server, (service, status, checks), settings, access)
+    server, service, checks, port = _listening(settings, access, identity, pool)
     server.start()
     for name in SERVICES:
         checks.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -197,19 +178,7 @@ async def _serve_async(
         loop.call_soon_threadsafe(stop.set)
 
     on_signals(request_stop)
-    counts = Counts()
-    before_methods = interceptors(settings, access)
-    server = grpc.aio.server(
-        interceptors=before_methods,
-        options=channel_options(settings),
-        maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
-    )
-    checks = health.aio.HealthServicer()
-    service = service_of(settings)(settings, counts)
-    status = AsyncServerStatusService(
-        settings, identity, counts, noted(before_methods), _observed(service)
-    )
-    port = _listen(server, (service, status, checks), settings, access)
+    server, service, checks, port = _listening(settings, access, identity)
     await server.start()
     for name in SERVICES:
         await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -224,14 +193,26 @@ async def _serve_async(
     await service.close()
 
 
-def _listen(
-    server: Any, services: tuple[Any, Any, Any], settings: ServerSettings, access: Access | None
-) -> int:
-    """Add the services, of data, status and health, and reflection; bind a port; return it.
+def _listening(
+    settings: ServerSettings, access: Access | None, identity: str, *pool: MeasuredPool
+) -> tuple[Any, Any, Any, int]:
+    """Return a server that has its port, to be started; its services of data and health; the port.
 
-    Without `access`, the address is one of the loopback interface.
+    A server on threads needs their `pool`. Without `access`, the address is one of the loopback
+    interface.
     """
-    service, status, checks = services
+    counts, before_methods = Counts(), interceptors(settings, access)
+    server = (grpc.aio if settings.use_asyncio else grpc).server(
+        *pool,
+        interceptors=before_methods,
+        options=channel_options(settings),
+        maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
+    )
+    service = service_of(settings)(settings, counts, *pool)
+    status = (AsyncServerStatusService if settings.use_asyncio else ServerStatusService)(
+        settings, identity, counts, noted(before_methods), getattr(service, "observed", None)
+    )
+    checks = (health.aio if settings.use_asyncio else health).HealthServicer()
     kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
     server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(status, server)
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
@@ -252,7 +233,7 @@ def _listen(
             f"port {port} of {address} cannot be used: another program has it, it is reserved, or"
             " this machine does not have the address. Port 0 takes any free port."
         )
-    return bound
+    return server, service, checks, bound
 
 
 @dataclass(eq=False)
