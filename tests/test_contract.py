@@ -108,7 +108,7 @@ def test_ten_thousand_through_bounded_lose_nothing(own_server, stack):
     """Sent without a pause; on asyncio the first is answered when most have been sent."""
     server = own_server(write_delay_s=2.0 if stack == "asyncio" else 0.02)
     creates = workload.crud(mix={"create": 1}, sizes="fixed", key_bytes_mean=16, value_bytes_mean=8)
-    run = load.run(bounded, server, creates, in_flight=10_000, calls=10_000)
+    run = load.run(bounded, server, creates, in_flight=10_000, calls=10_000, deadline_s=100)
 
     assert {"OK": 10_000} == run.outcomes()
     assert {"create/OK": 10_000} == run.server.operations
