@@ -8,6 +8,7 @@ import nbformat
 import pytest
 
 from kvstore.course import mode
+from kvstore.course.views import style
 from tools import asking, build, front_page, pages, run_notebooks, website
 
 pytestmark = [
@@ -129,7 +130,12 @@ def test_text_in_outputs_can_be_read_in_the_dark_theme(site, browser):
     page.context.close()
 
 
-SMALL = """() => {
+FIGURE_PX = style.TEXT_PT * style.DPI / 72
+SMALL = (
+    """() => {
+  const FIGURE_PX = """
+    + str(FIGURE_PX)
+    + """;
   const shown = document.querySelector('.slide.shown'), found = [];
   const texts = document.createTreeWalker(shown, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
@@ -143,9 +149,21 @@ SMALL = """() => {
       size *= drawing.getBoundingClientRect().width / drawing.viewBox.baseVal.width;
     if (size < 0.85 * 28) found.push([size, texts.currentNode.textContent.trim()]);
   }
+  for (const figure of shown.querySelectorAll('img.figure')) {
+    const { width, height, naturalWidth, naturalHeight } = figure;
+    const scale = Math.min(width / naturalWidth, height / naturalHeight);
+    if (scale * FIGURE_PX < 0.85 * 28) found.push([scale * FIGURE_PX, figure.alt]);
+  }
   return found;
 }"""
-"""The texts on the slide that are too small for the back row."""
+)
+"""The texts on the slide, and in its figures, that are too small for the back row."""
+
+
+IN_REPLAY = """each => {
+  const size = parseFloat(getComputedStyle(each).fontSize);
+  return 12 / 13 * size; // the smallest text of the picture has 12 where the words below it have 13
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -188,9 +206,11 @@ def test_slides_split_and_do_not_shrink(presented):
         if slide.locator(".rpc-replay").count():
             replays += 1
             assert slide.locator("p:not(.goes-on), pre, img").count() == 0
+            assert slide.locator(".rpc-replay").evaluate(IN_REPLAY) >= 0.85 * 28
         if slide.locator(".rpc-ask").count():
             votes += 1
             assert "measured" not in text
+            assert slide.locator(".class input, .line svg").count() == 1, "of the class"
     assert replays == presented.locator(".rpc-replay").count() >= 2
     cells = nbformat.read(LESSONS[0], as_version=4).cells
     assert votes == sum(len(asking.called(cell, "predict")) for cell in cells)

@@ -20,7 +20,8 @@ from kvstore.course.questions import Curve, PredictionQuestion, QuizQuestion
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 STATIC: Final = ROOT / "docs" / "site" / "_static"
-SCRIPTS: Final = (ROOT / "kvstore" / "course" / "curve.js", STATIC / "asks.js")
+CURVE: Final = ROOT / "kvstore" / "course" / "curve.js"
+SCRIPTS: Final = (CURVE, STATIC / "asks.js")
 STYLE: Final = STATIC / "asks.css"
 NO_SCRIPT: Final = (
     '<noscript><p class="rpc-note"><b>JavaScript is off</b>, so each run stands below its '

@@ -91,6 +91,7 @@ def _asks() -> str:
 def _slides(lesson: Path) -> str:
     """The head of slides, with the notes of the lesson's teacher for the window of the key N."""
     head = (TEMPLATES / "slides.html").read_text("utf-8")
+    head += f"<script>{asking.CURVE.read_text('utf-8')}</script>"
     notes = website.DOCS / "teaching" / f"{lesson.stem[:2]}.md"
     if run_notebooks.is_further(lesson) or not notes.is_file():
         return head

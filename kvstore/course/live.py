@@ -293,7 +293,7 @@ def _folded(run: Run) -> str:
 
 def _picture(run: Run, yours: float | None) -> str:
     """Return calls in flight above throughput over time, as a PNG in base64."""
-    figure = Figure(figsize=(11.0, 6.3), dpi=style.DPI, layout="constrained")
+    figure = Figure(figsize=(style.WIDE_IN, 4.6), dpi=style.DPI, layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     views.plot_in_flight_over_time(run, ax=above)
     views.plot_throughput_over_time(run, yours=yours, ax=below)

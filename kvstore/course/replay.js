@@ -8,9 +8,13 @@ function showReplay(root, panels) {
   const KINDS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
   const FAILED = "#d03030", LIMIT = "#d55e00", FONT = "system-ui, sans-serif";
   const SPEEDS = [[1, "real time"], [0.2, "5 × slower"], [0.05, "20 × slower"], [0.01, "100 × slower"]];
-  const WIDE = 1100, MOST_ZOOM = 1.7; // a wider page, as on a projector, shows everything larger
-  const TOP = 54, ROOMS_H = 118, CHART_H = 50, PAD = 12, GAP = 14;
+  const WIDE = 1100, MOST_ZOOM = 1.7; // a wider page shows everything larger
+  const CHART_H = 50, PAD = 12, GAP = 14;
+  // On a slide it is larger still. Several runs then have numbers in place of their strips.
+  const slideWide = () => parseFloat(getComputedStyle(root).getPropertyValue("--replay-wide")) || 0;
+  const plain = () => panels.length > 1 && slideWide() > 0;
   const NARROW = 620; // on a phone the stations stand in two rows
+  let roomsH = 118;
 
   const decode = (text, Type) => {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -110,7 +114,7 @@ function showReplay(root, panels) {
   said.style.cssText = "margin: 4px 0; min-height: 1.4em";
   root.append(bar, said);
   for (const text of new Set(panels.map((panel) => panel.note))) {
-    const note = make("div", {}, text);
+    const note = make("div", { "data-replay": "note" }, text);
     note.style.opacity = ".75";
     root.append(note);
   }
@@ -118,10 +122,11 @@ function showReplay(root, panels) {
   // ---- drawing ------------------------------------------------------------------------------------
 
   function draw(panel, t) {
-    const wide = parseFloat(getComputedStyle(root).getPropertyValue("--replay-wide")) || WIDE; // set on slides
-    const canvas = panel.canvas, zoom = Math.min(MOST_ZOOM, Math.max(1, canvas.clientWidth / wide));
-    const W = Math.max(340, (canvas.clientWidth || 800) / zoom), rows = W < NARROW ? 2 : 1;
-    const perRow = Math.ceil(panel.rooms.length / rows), below = TOP + rows * (ROOMS_H + 8) - 8, H = below + 30 + CHART_H;
+    const slide = slideWide(), inNumbers = plain(), TOP = inNumbers && panel !== panels[0] ? 30 : 54;
+    const canvas = panel.canvas, zoom = slide ? canvas.clientWidth / slide : Math.min(MOST_ZOOM, Math.max(1, canvas.clientWidth / WIDE));
+    const W = Math.max(340, (canvas.clientWidth || 800) / zoom), rows = W < NARROW && !slide ? 2 : 1;
+    roomsH = inNumbers ? 92 : 118;
+    const perRow = Math.ceil(panel.rooms.length / rows), below = TOP + rows * (roomsH + 8) - 8, H = inNumbers ? below + 8 : below + 30 + CHART_H;
     const ratio = zoom * (window.devicePixelRatio || 1);
     if (canvas.width !== Math.round(W * ratio) || canvas.height !== Math.round(H * ratio)) {
       panel.W = W;
@@ -140,25 +145,28 @@ function showReplay(root, panels) {
     const { rooms, inFlight } = placed(panel, t);
     write(panel.title, PAD, 18, { weight: "600", size: 15 });
     const after = PAD + 10 + c.measureText(panel.title).width;
-    if (panel.swapped) write(panel.swapped, after, 18, { alpha: 0.75, size: 13, most: W - PAD - after });
-    legend(c, panel, write);
+    const rate = inNumbers ? `${valueAt(panel, panel.throughput, t)} ${panel.unit}` : "", rateW = rate ? 8 * rate.length : 0;
+    if (rate) write(rate, W - PAD, 18, { size: 14, weight: "600", align: "right" });
+    if (panel.swapped) write(panel.swapped, after, 18, { alpha: 0.75, size: 13, most: W - PAD - rateW - after });
+    if (TOP > 30) legend(c, panel, write);
 
     const roomW = (W - 2 * PAD - GAP * (perRow - 1)) / perRow;
     panel.dots = [];
     panel.rooms.forEach((room, number) => {
-      const x = PAD + (number % perRow) * (roomW + GAP), y = TOP + Math.floor(number / perRow) * (ROOMS_H + 8), here = rooms[number];
-      c.globalAlpha = 0.06; c.fillStyle = ink; c.beginPath(); c.roundRect(x, y, roomW, ROOMS_H, 8); c.fill();
+      const x = PAD + (number % perRow) * (roomW + GAP), y = TOP + Math.floor(number / perRow) * (roomsH + 8), here = rooms[number];
+      c.globalAlpha = 0.06; c.fillStyle = ink; c.beginPath(); c.roundRect(x, y, roomW, roomsH, 8); c.fill();
       c.globalAlpha = room.bottleneck ? 1 : 0.3; c.strokeStyle = room.bottleneck ? LIMIT : ink;
       c.lineWidth = room.bottleneck ? 2 : 1; c.stroke(); c.globalAlpha = 1;
       write(room.label, x + 8, y + 17, { weight: "600", size: 13, most: roomW - 12 });
       const what = number ? `${count(here.length)} ${room.what}` : panel.limit ? `${count(inFlight)} of ${count(panel.limit)} in flight` : `${count(inFlight)} in flight`;
       write(what, x + 8, y + 33, { alpha: 0.75, most: roomW - 12 });
-      if (number % perRow && (number === 1 || panel.spread === null)) write("›", x - GAP / 2, y + ROOMS_H / 2, { size: 18, align: "center", alpha: 0.6 });
+      if (number % perRow && (number === 1 || panel.spread === null)) write("›", x - GAP / 2, y + roomsH / 2, { size: 18, align: "center", alpha: 0.6 });
       if (number === 0) taken(c, panel, x, y, roomW, inFlight, ink);
       else if (room.moving) travel(c, panel, here, t, x, y, roomW);
       else queueUp(c, panel, room, here, t, x, y, roomW, ink, write);
     });
     joined(c, panel, ink);
+    if (inNumbers) return;
     const half = (W - 2 * PAD - 36) / 2;
     chart(c, panel, t, PAD, below, half, "throughput X", panel.unit, panel.throughput, panel.predicted?.[1], panel.predicted?.[0], ink, write, most.throughput, panel.arrivals);
     chart(c, panel, t, PAD + half + 36, below, half, "in flight L", "calls", panel.in_flight, panel.limit, "limit", ink, write, most.inFlight);
@@ -225,17 +233,17 @@ function showReplay(root, panels) {
 
   // Calls on their way: requests above, replies below.
   function travel(c, panel, here, t, x, y, roomW) {
-    const lanes = [0, 0];
+    const lanes = [0, 0], gap = (roomsH - 62) / 5.1;
     for (const each of here) {
       const back = each.step > 0 ? 1 : 0, share = (t - each.entered) / Math.max(1e-9, each.leaves - each.entered);
       const way = x + 12 + (back ? 1 - share : share) * (roomW - 24), lane = lanes[back]++ % 3;
-      dot(c, panel, each, way, y + 48 + lane * 11 + back * 35, 4.5);
+      dot(c, panel, each, way, y + 48 + (lane + 3.2 * back) * gap, 4.5);
     }
   }
 
   // Calls that wait or are served, first in first out; the ring is the rest of the service.
   function queueUp(c, panel, room, here, t, x, y, roomW, ink, write) {
-    const grid = gridOf(Math.max(here.length, room.workers), roomW, ROOMS_H - 48, panel.attempts ? 5 : room.serves ? 2 : 0);
+    const grid = gridOf(Math.max(here.length, room.workers), roomW, roomsH - 48, panel.attempts ? 5 : room.serves ? 2 : 0);
     for (let worker = here.length; worker < Math.min(room.workers, grid.most); worker++) { // the idle threads
       const [px, py] = grid.at(x, y, worker);
       c.globalAlpha = 0.4; c.strokeStyle = ink; c.lineWidth = 1;
@@ -249,7 +257,7 @@ function showReplay(root, panels) {
       c.strokeStyle = ink; c.lineWidth = 1.6;
       c.beginPath(); c.arc(px, py, grid.radius + 1.8, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * left); c.stroke();
     });
-    if (here.length > grid.most) write(`and ${here.length - grid.most} more`, x + 8, y + ROOMS_H - 4, { alpha: 0.75, size: 11 });
+    if (here.length > grid.most) write(`and ${here.length - grid.most} more`, x + 8, y + roomsH - 4, { alpha: 0.75 });
   }
 
   function gridOf(count, roomW, height, ring = 0) {
@@ -283,10 +291,11 @@ function showReplay(root, panels) {
     panel.dots.push([x, y, each.call]);
   }
 
+  const valueAt = (panel, line, t) => format(line[Math.min(line.length - 1, Math.max(0, Math.floor((t / panel.end_s) * line.length)))]);
   function chart(c, panel, t, x, below, width, name, unit, values, reference, referenceName, ink, write, most, others = null) {
     const y = below + 26;
     c.globalAlpha = 0.3; c.strokeStyle = ink; c.lineWidth = 1; c.strokeRect(x, y, width, CHART_H); c.globalAlpha = 1;
-    const here = (line) => format(line[Math.min(line.length - 1, Math.max(0, Math.floor((t / panel.end_s) * line.length)))]);
+    const here = (line) => valueAt(panel, line, t);
     write(`${name} = ${here(values)} ${unit}`, x, y - 6, { alpha: 0.75, most: width });
     if (reference) {
       const level = y + CHART_H * (1 - reference / most);
@@ -321,7 +330,8 @@ function showReplay(root, panels) {
     const { rooms, inFlight, ended } = placed(panel, now);
     const parts = panel.rooms.map((room, number) => (number ? `${room.label} ${count(rooms[number].length)}` : "")).filter(Boolean);
     const name = panels.length > 1 ? `${panel.title}: ` : "";
-    return `${name}${count(inFlight)} in flight (${parts.join(", ")}), ${count(ended)} ended`;
+    const where = plain() ? "" : ` (${parts.join(", ")})`;
+    return `${name}${count(inFlight)} in flight${where}, ${count(ended)} ended`;
   }
   function tick(at) {
     if (!playing || !root.isConnected) return;

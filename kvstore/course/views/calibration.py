@@ -27,7 +27,9 @@ def plot_calibration(questions: Sequence[progress.Question]) -> Axes:
     lessons = sorted({progress.lesson_of(each.question_id) for each in scored})
     numbers = [n for each in scored for n in (each.value, each.measured) if n is not None]
     low, high = min(numbers) / 3, max(numbers) * 3
-    with style.canvas(height_in=6.5, title="Your predictions, and what was measured") as ax:
+    with style.canvas(
+        height_in=style.HIGH_IN, title="Your predictions, and what was measured"
+    ) as ax:
         ax.plot([low, high], [low, high], color=style.PREDICTED, label="exact", zorder=1)
         for factor, name in ((2.0, "off by a factor of 2"), (0.5, None)):
             ax.plot(

@@ -79,6 +79,8 @@ DECADES: Final = 500.0
 LOG_FROM: Final = 12.0
 """From this ratio of the largest to the smallest throughput on, the axis is logarithmic."""
 DPI: Final = 80
+WIDE_IN, HIGH_IN = 9.3, 5.2
+"""No figure is larger: on a slide its text has the size of the slide's own."""
 PAPER: Final = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
 """The ground of a number that stands on a bar; elsewhere the page is the ground."""
 TEXT_PT: Final = 14
@@ -136,7 +138,7 @@ def canvas(
     """
     with mpl.rc_context(cast("Any", _SETTINGS)):  # matplotlib types every name it knows
         if ax is None:
-            (ax,) = subplots(figsize=(11.0, height_in), title=title)
+            (ax,) = subplots(figsize=(WIDE_IN, min(height_in, HIGH_IN)), title=title)
         yield ax
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)

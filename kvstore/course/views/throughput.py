@@ -32,7 +32,7 @@ def plot_ladder(steps: Mapping[str, Run | HasValue | float]) -> Axes:
         step.throughput_per_s if isinstance(step, Run) else number(step) or 0.0
         for step in steps.values()
     ]
-    with style.canvas(height_in=5.5, title="Throughput, step by step") as ax:
+    with style.canvas(height_in=style.HIGH_IN, title="Throughput, step by step") as ax:
         decades = max(rates) > style.LOG_FROM * min(rates)
         ax.plot(range(len(rates)), rates, color=style.INK, linewidth=1.5, zorder=1)
         for place, (step, rate) in enumerate(zip(steps.values(), rates, strict=True)):
@@ -79,7 +79,7 @@ def plot_throughput_by_in_flight(
 
     Runs with numbers in flight that are far apart, such as 1 and 1,000, have logarithmic axes.
     """
-    with style.canvas(height_in=6.0, title="Throughput by the calls in flight") as ax:
+    with style.canvas(height_in=style.HIGH_IN, title="Throughput by the calls in flight") as ax:
         most = max((run.in_flight for run in runs), default=1)
         right = draw_bounds(ax, stations, most) if stations else 1.05 * most
         ax.plot(
@@ -160,7 +160,7 @@ def plot_measured_over_predicted(
 
     The nth line belongs to the nth dots, where there are several. `small` dots are for many.
     """
-    with style.canvas(height_in=5.5, title=title) as ax:
+    with style.canvas(height_in=style.HIGH_IN, title=title) as ax:
         for place, (name, (xs, ys)) in enumerate(predicted.items()):
             dashes = style.look(place)[2]
             ax.plot(xs, ys, dashes, color=style.PREDICTED, linewidth=2, label=name, zorder=2)

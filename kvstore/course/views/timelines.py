@@ -73,7 +73,7 @@ def _side_by_side(
         1,
         len(runs),
         title=ANSWERED,
-        figsize=(11.0, 4.5),
+        figsize=(style.WIDE_IN, 4.5),
         sharey=True,
         dpi=style.DPI,
         layout="constrained",
@@ -196,7 +196,7 @@ def plot_calls_over_time(
     row_of = _lanes(shown["sent_s"], shown["done_s"]) if lanes else range(1, len(shown) + 1)
     place = pd.Series(row_of, index=shown.index, dtype=int)
     rows = int(place.max()) if len(shown) else 1
-    height_in = min(7.3, 2.5 + 0.2 * max(rows, 5))
+    height_in = 2.5 + 0.2 * max(rows, 5)
     with style.canvas(ax, height_in, title="Each bar is a call, from sending to reply") as ax:
         for name, (colour, hatch) in style.OPERATIONS.items():
             own = shown[shown["operation"] == name]

@@ -20,7 +20,7 @@ def staircase_and_slab(runs: Mapping[str, Run], *, most: int, until_s: float) ->
     axes = style.subplots(
         len(runs),
         title="Each bar is a call, from sending to reply",
-        figsize=(11.0, 0.4 + 2.3 * len(runs)),
+        figsize=(style.WIDE_IN, 0.4 + 2.3 * len(runs)),
         sharex=True,
         dpi=style.DPI,
         layout="constrained",
@@ -49,7 +49,11 @@ def climbed(runs: Mapping[int, Run], cost: Cost) -> list[Axes]:
     and b: their dots are hollow.
     """
     title = "Larger messages: more operations a second, and a longer stay"
-    figure: dict[str, Any] = {"figsize": (14.0, 6.3), "dpi": style.DPI, "layout": "constrained"}
+    figure: dict[str, Any] = {
+        "layout": "constrained",
+        "figsize": (style.WIDE_IN, style.HIGH_IN),
+        "dpi": style.DPI,
+    }
     axes = style.subplots(1, 2, title=title, **figure)
     sizes = np.geomspace(1, 2.0 * max(runs), 100)
     message_s = cost.per_message_s + cost.per_operation_s * sizes
