@@ -179,7 +179,7 @@ def _histogram(
     counts = [figures.camps(values, asked.camps) for values in of_round.values()]
     return {
         "log": axis.log,
-        "ticks": axis.ticks(),
+        "ticks": [{"at": axis.place(x), "text": numbers.number(x)} for x in axis.ticks()],
         "rounds": [
             {
                 "label": _label(number),

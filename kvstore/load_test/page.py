@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from kvstore.axis import Axis
 from kvstore.load_test.estimates import Estimate, Level
 from kvstore.load_test.levels import Calibration
 from kvstore.load_test.report import Report, as_json, texts
@@ -42,43 +43,14 @@ svg text {{ font: 13px system-ui, sans-serif; fill: #333 }}
 """
 
 
-class Axis:
-    """Places of values on an axis of a picture, linear or logarithmic."""
-
-    def __init__(self, values: Sequence[float], begin: float, end: float, *, log: bool) -> None:
-        known = [each for each in values if math.isfinite(each) and (each > 0 or not log)]
-        low, high = (min(known), max(known)) if known else (1.0, 1.0)
-        if not log:
-            low = 0.0
-        if low == high:
-            low, high = (low / 2, high * 2) if log else (0.0, high or 1.0)
-        self._log = log
-        self._low, self._high = (
-            self._of(low),
-            self._of(high) + 0.04 * (self._of(high) - self._of(low)),
-        )
-        self._begin, self._end = begin, end
-
-    def _of(self, value: float) -> float:
-        return math.log10(value) if self._log else value
-
-    def place(self, value: float) -> float:
-        """Return the place of a value, in pixels."""
-        share = (self._of(max(value, 1e-12)) - self._low) / (self._high - self._low)
-        return self._begin + share * (self._end - self._begin)
-
-    def ticks(self) -> list[float]:
-        """Return some round values on the axis."""
-        if self._log:
-            decades = range(math.floor(self._low), math.ceil(self._high) + 1)
-            candidates = [m * 10.0**d for d in decades for m in (1, 2, 5)]
-            inside = [
-                each for each in candidates if self._low - 1e-9 <= self._of(each) <= self._high
-            ]
-            return inside if len(inside) <= 8 else inside[:: math.ceil(len(inside) / 8)]
-        step = 10.0 ** math.floor(math.log10((self._high - self._low) / 4))
-        step *= next(m for m in (1, 2, 5, 10) if (self._high - self._low) / (m * step) <= 6)
-        return [n * step for n in range(int(self._high / step) + 1)]
+def axis_of(values: Sequence[float], *, log: bool) -> Axis:
+    """Return the axis on which all of these values are."""
+    known = [each for each in values if math.isfinite(each) and (each > 0 or not log)] or [1.0]
+    low, high = min(known), max(known)
+    if log:
+        low, high = (low / 2, high * 2) if low == high else (low, high)
+        return Axis(low, high * (high / low) ** 0.04, log=True)
+    return Axis(0.0, 1.04 * (high or 1.0), log=False)
 
 
 class Picture:
@@ -96,15 +68,14 @@ class Picture:
     ) -> None:
         """Axes have a label, the values that they must hold, and whether they are logarithmic."""
         self._title = title
-        self.x = Axis(x[1], LEFT, WIDTH - RIGHT, log=x[2])
-        self.y = Axis(y[1], HEIGHT - BOTTOM, TOP, log=y[2])
+        self._x, self._y = axis_of(x[1], log=x[2]), axis_of(y[1], log=y[2])
         self._parts: list[str] = []
-        for value in self.x.ticks() if ticks_x is None else ticks_x:
-            at = self.x.place(value)
+        for value in self._x.ticks() if ticks_x is None else ticks_x:
+            at = self._across(value)
             self._parts.append(f'<path d="M{at:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#e4e4e0"/>')
             self._text(at, HEIGHT - BOTTOM + 18, write_x(value), "middle")
-        for value in self.y.ticks():
-            at = self.y.place(value)
+        for value in self._y.ticks():
+            at = self._up(value)
             self._parts.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="#e4e4e0"/>')
             self._text(LEFT - 8, at + 4, write_y(value), "end")
         self._text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, x[0], "middle")
@@ -114,6 +85,12 @@ class Picture:
             f' transform="rotate(-90 14 {middle:.0f})">{html.escape(y[0])}</text>'
         )
 
+    def _across(self, value: float) -> float:
+        return LEFT + self._x.place(value) * (WIDTH - RIGHT - LEFT)
+
+    def _up(self, value: float) -> float:
+        return HEIGHT - BOTTOM - self._y.place(value) * (HEIGHT - BOTTOM - TOP)
+
     def _text(self, x: float, y: float, text: str, anchor: str) -> None:
         self._parts.append(
             f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html.escape(text)}</text>'
@@ -121,16 +98,16 @@ class Picture:
 
     def line(self, points: Sequence[tuple[float, float]], colour: str) -> None:
         """Draw a line through points."""
-        places = " ".join(f"{self.x.place(x):.1f},{self.y.place(y):.1f}" for x, y in points)
+        places = " ".join(f"{self._across(x):.1f},{self._up(y):.1f}" for x, y in points)
         self._parts.append(
             f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="2"/>'
         )
 
     def dot(self, x: float, y: float, low: float, high: float, colour: str, text: str) -> None:
         """Draw a dot with its interval, and what a pointer over it says."""
-        at, middle = self.x.place(x), self.y.place(y)
+        at, middle = self._across(x), self._up(y)
         if math.isfinite(low) and math.isfinite(high):
-            ends = f"M{at:.1f} {self.y.place(low):.1f}V{self.y.place(high):.1f}"
+            ends = f"M{at:.1f} {self._up(low):.1f}V{self._up(high):.1f}"
             self._parts.append(f'<path d="{ends}" stroke="{colour}" stroke-width="2"/>')
         self._parts.append(
             f'<circle cx="{at:.1f}" cy="{middle:.1f}" r="4.5" fill="{colour}">'
@@ -139,8 +116,8 @@ class Picture:
 
     def box(self, x: tuple[float, float], y: tuple[float, float], share: float, text: str) -> None:
         """Fill a box, the darker the larger the share is."""
-        left, right = self.x.place(x[0]), self.x.place(x[1])
-        bottom, top = self.y.place(y[0]), self.y.place(y[1])
+        left, right = self._across(x[0]), self._across(x[1])
+        bottom, top = self._up(y[0]), self._up(y[1])
         self._parts.append(
             f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}"'
             f' height="{bottom - top:.1f}" fill="{BLUE}" fill-opacity="{share:.2f}">'

@@ -23,7 +23,7 @@ def test_every_vote_is_in_a_bin_however_absurd(values):
     axis = figures.axis_of(values, 24.0 if values else None)
 
     assert sum(figures.histogram(values, axis)) == len(values)
-    assert all(0 <= tick["at"] <= 1 for tick in axis.ticks())
+    assert all(0 <= axis.place(tick) <= 1 for tick in axis.ticks())
     assert len(axis.ticks()) < 25
 
 
