@@ -117,9 +117,10 @@ def greeter(**settings: Any) -> Iterator[Greeter]:
     """Serve greetings from a process of its own while the block lasts.
 
     `work_s` is the time of one greeting in seconds, `workers` the number of greetings at the same
-    time. `token` is required in the metadata `authorization`. `cert` and `key` are files for TLS,
-    `client_ca` one that signs the certificates of clients. `reflection=False` leaves reflection
-    out. Raises `RuntimeError` if the process does not start.
+    time. More calls than `at_once` are refused. `port` is a free one by default. `token` is
+    required in the metadata `authorization`. `cert` and `key` are files for TLS, `client_ca` one
+    that signs the certificates of clients. `reflection=False` leaves reflection out. Raises
+    `RuntimeError` if the process does not start.
     """
     flags = [
         f"--{name.replace('_', '-')}={value}" for name, value in settings.items() if value != ""
@@ -136,6 +137,8 @@ def main() -> None:
     parse = argparse.ArgumentParser(prog="greeter", description=__doc__)
     parse.add_argument("--work-s", type=float, default=0.005)
     parse.add_argument("--workers", type=int, default=8)
+    parse.add_argument("--at-once", type=int, default=None)
+    parse.add_argument("--port", type=int, default=0)
     parse.add_argument("--token", default=None)
     for name in ("--cert", "--key", "--client-ca"):
         parse.add_argument(name, type=Path, default=None)
@@ -148,21 +151,26 @@ def main() -> None:
         message_factory.GetMessageClass(pool.FindMessageTypeByName(f"greeter.v1.{name}"))
         for name in ("HelloRequest", "HelloReply")
     )
-    server = grpc.server(ThreadPoolExecutor(THREADS), options=[("grpc.so_reuseport", 0)])
+    server = grpc.server(
+        ThreadPoolExecutor(THREADS),
+        options=[("grpc.so_reuseport", 0)],
+        maximum_concurrent_rpcs=given.at_once,
+    )
     service = _Greeter(reply, given.work_s, given.workers, given.token)
     server.add_generic_rpc_handlers((_handler(service, request),))
     if given.reflection == "True":
         reflection.enable_server_reflection((SERVICE, reflection.SERVICE_NAME), server)
     if given.cert is None:
-        port = server.add_insecure_port("127.0.0.1:0")
+        port = server.add_insecure_port(f"127.0.0.1:{given.port}")
     else:
         own = [(given.key.read_bytes(), given.cert.read_bytes())]
         client_ca = given.client_ca.read_bytes() if given.client_ca else None
         credentials = grpc.ssl_server_credentials(own, client_ca, client_ca is not None)
-        port = server.add_secure_port("127.0.0.1:0", credentials)
+        port = server.add_secure_port(f"127.0.0.1:{given.port}", credentials)
     server.start()
     print(f"127.0.0.1:{port}", flush=True)
     sys.stdin.read()
+    server.stop(None)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,19 @@
 """Calibration, search and runs against services that are slow, shed, fail, stream or go away."""
 
+import os
 import signal
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
-from sleeping_service import calls_of, sleeping_service
+from greeter import greeter
 
 from kvstore.client import load
 from kvstore.client.channel import Target
 from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import bounded, tasks
+from kvstore.client.workload import MethodCalls
 from kvstore.load_test.findings import findings, findings_of_calibration, outages, populations
 from kvstore.load_test.first_call import first_call, with_an_end
 from kvstore.load_test.levels import calibrate
@@ -21,26 +24,36 @@ from kvstore.protocol import STATUSES
 pytestmark = pytest.mark.slow  # `alone`: it compares a measurement with what the service can do
 
 WORKERS, SLEEP_S = 4, 0.03
+HELLO = MethodCalls(
+    method="greeter.v1.Greeter/Hello", shape="unary_unary", requests=((b"\n\x01a",),)
+)
+TO_EACH = MethodCalls(
+    method="greeter.v1.Greeter/HelloToEach",
+    shape="unary_stream",
+    requests=((b"\n\xc7\x01" + b",".join([b"a"] * 100),),),
+)
+"""A hundred greetings: the first call is cut before they end."""
 
 
 @pytest.fixture(scope="module")
 def service():
     """The target of a service with four workers."""
-    with sleeping_service(WORKERS) as (address, _):
-        yield Target(address)
+    with greeter(workers=WORKERS, work_s=SLEEP_S) as running:
+        yield Target(running.address)
 
 
 @pytest.fixture(scope="module")
 def seen(service):
     """A calibration whose levels would be too short for a few calls, if calls did not count."""
-    return calibrate(tasks, service, calls_of(sleep_s=SLEEP_S), RunOptions(), step_s=0.2)
+    return calibrate(tasks, service, HELLO, RunOptions(), step_s=0.2)
 
 
-def has_the_right_figures(seen, workers, sleep_s):
-    assert seen.ceiling_per_s == pytest.approx(workers / sleep_s, rel=0.08)
+@pytest.mark.alone
+def test_ceiling_knee_and_littles_law_of_a_sleeping_service(seen):
+    assert seen.ceiling_per_s == pytest.approx(WORKERS / SLEEP_S, rel=0.08)
     assert seen.ceiling.low <= seen.ceiling_per_s <= seen.ceiling.high
-    assert seen.knee == pytest.approx(workers, rel=0.1)
-    assert seen.no_queue.value == pytest.approx(sleep_s, rel=0.1)
+    assert seen.knee == pytest.approx(WORKERS, rel=0.1)
+    assert seen.no_queue.value == pytest.approx(SLEEP_S, rel=0.1)
     assert seen.saturated
     for level in seen.levels:
         assert level.little == pytest.approx(1, abs=0.02), level
@@ -49,16 +62,11 @@ def has_the_right_figures(seen, workers, sleep_s):
 
 
 @pytest.mark.alone
-def test_ceiling_knee_and_littles_law_of_a_sleeping_service(seen):
-    has_the_right_figures(seen, WORKERS, SLEEP_S)
-
-
-@pytest.mark.alone
 def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
-    with sleeping_service(4, at_once=5) as (address, _):
-        calls = calls_of(sleep_s=SLEEP_S)
-        seen = calibrate(tasks, Target(address), calls, RunOptions(), step_s=0.2)
-        run = load.run(tasks, Target(address), calls, in_flight=16, duration_s=1, drain_s=1)
+    with greeter(workers=4, work_s=SLEEP_S, at_once=5) as running:
+        target = Target(running.address)
+        seen = calibrate(tasks, target, HELLO, RunOptions(), step_s=0.2)
+        run = load.run(tasks, target, HELLO, in_flight=16, duration_s=1, drain_s=1)
 
     assert seen.ceiling_per_s == pytest.approx(4 / SLEEP_S, rel=0.08)
     assert seen.knee == pytest.approx(4, rel=0.1)
@@ -74,11 +82,12 @@ def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
 
 
 @pytest.mark.alone
-def test_the_search_finds_a_rate_below_the_ceiling_that_lasts(service):
-    calls = calls_of(sleep_s=0.01)
+def test_the_search_finds_a_rate_below_the_ceiling_that_lasts():
     options = RunOptions(in_flight=1000, arrivals="random")
-    seen = calibrate(bounded, service, calls, options, step_s=0.1)
-    found = search(bounded, service, calls, Objective(latency_s=1.0), seen, options, search_s=6)
+    with greeter(workers=WORKERS, work_s=0.01) as running:
+        target = Target(running.address)
+        seen = calibrate(bounded, target, HELLO, options, step_s=0.1)
+        found = search(bounded, target, HELLO, Objective(latency_s=1.0), seen, options, search_s=6)
 
     assert 0.4 * WORKERS / 0.01 <= found.rate_per_s <= seen.ceiling_per_s
     assert all(step.rate_per_s <= seen.ceiling_per_s for step in found.steps)
@@ -90,7 +99,7 @@ def test_a_rate_far_too_high_ends_in_time_and_names_the_limit_in_flight(service)
     run = load.run(
         bounded,
         service,
-        calls_of(sleep_s=0.02),
+        HELLO,
         rate_per_s=1500,
         duration_s=1,
         in_flight=100,
@@ -100,7 +109,7 @@ def test_a_rate_far_too_high_ends_in_time_and_names_the_limit_in_flight(service)
     took_s = time.perf_counter() - began_s
 
     found = {each.name: each.text for each in findings(run)}
-    assert took_s < 4  # all calls would take 7.5 s
+    assert took_s < 4  # all calls would take 11 s
     assert run.outcome is Outcome.COMPLETE
     assert "100 calls in flight" in found["limit in flight"]
     assert "generator" not in found
@@ -108,11 +117,10 @@ def test_a_rate_far_too_high_ends_in_time_and_names_the_limit_in_flight(service)
 
 
 def test_a_stream_without_end_is_cut_and_its_messages_are_counted(service):
-    calls = calls_of("Watch", every_s=0.1)
-    first = first_call(service, calls, RunOptions())
+    first = first_call(service, TO_EACH, RunOptions())
     began_s = time.perf_counter()
     run = load.run(
-        tasks, service, with_an_end(calls, first), in_flight=2, duration_s=1.2, drain_s=0.3
+        tasks, service, with_an_end(TO_EACH, first), in_flight=2, duration_s=1.2, drain_s=0.3
     )
     took_s = time.perf_counter() - began_s
 
@@ -120,33 +128,31 @@ def test_a_stream_without_end_is_cut_and_its_messages_are_counted(service):
     assert not first.ends
     assert took_s < 5
     assert {"OK", "CANCELLED"} >= {*run.outcomes()}
-    # 2 streams for 1.2 to 1.5 s, 10 messages/s each, and one at once when a stream begins again
-    assert 10 <= streams["messages"] <= 80
+    # 2 streams for 1.2 to 1.5 s, 33 messages/s each
+    assert 20 <= streams["messages"] <= 110
     assert streams["cut"] >= 2
     assert 0 < streams["first_message_s"]["p50"] < 0.3
 
 
 @pytest.mark.alone
 def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
-    with sleeping_service(4) as (address, process):
-        port = int(address.rpartition(":")[2])
-        restarted = []
+    calm = {"workers": 4, "work_s": 0.02}
+    with ExitStack() as stack:
+        running = stack.enter_context(greeter(**calm))
+        port = int(running.address.rpartition(":")[2])
 
         def restart() -> None:
-            process.kill()
-            process.wait()
+            os.kill(running.pid, signal.SIGKILL)
             time.sleep(0.5)
-            again = sleeping_service(4, port=port)
-            again.__enter__()
-            restarted.append(again)
+            stack.enter_context(greeter(**calm, port=port))
 
         timer = threading.Timer(1.0, restart)
         timer.start()
         try:
             run = load.run(
                 tasks,
-                Target(address),
-                calls_of(sleep_s=0.02),
+                Target(running.address),
+                HELLO,
                 in_flight=4,
                 duration_s=7,
                 drain_s=1,
@@ -154,7 +160,6 @@ def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
             )
         finally:
             timer.join()
-            restarted[0].__exit__(None, None, None)
 
     (away,) = outages(run)
     assert run.outcome is Outcome.COMPLETE
@@ -171,17 +176,17 @@ def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
 
 
 def test_a_service_that_freezes_shows_in_the_latency_of_an_open_loop():
-    with sleeping_service(8) as (address, process):
+    with greeter(workers=8, work_s=0.005) as running:
         timers = [
-            threading.Timer(at_s, process.send_signal, [what])
+            threading.Timer(at_s, os.kill, [running.pid, what])
             for at_s, what in ((0.5, signal.SIGSTOP), (2.0, signal.SIGCONT))
         ]
         for timer in timers:
             timer.start()
         run = load.run(
             bounded,
-            Target(address),
-            calls_of(sleep_s=0.005),
+            Target(running.address),
+            HELLO,
             in_flight=1000,
             rate_per_s=100,
             duration_s=2.5,
