@@ -42,10 +42,13 @@ def calling(address: str) -> Iterator[Any]:
 
 @contextmanager
 def listening(
-    *services: Callable[[grpc.Server], Any], interceptors: Any = (), threads: int = 4
+    *services: Callable[[grpc.Server], Any],
+    interceptors: Any = (),
+    options: Sequence[tuple[str, int]] = (),
+    threads: int = 16,
 ) -> Iterator[str]:
     """Serve in this process what these functions add to the server; yield its address."""
-    server = grpc.server(ThreadPoolExecutor(threads), interceptors=interceptors)
+    server = grpc.server(ThreadPoolExecutor(threads), interceptors=interceptors, options=options)
     for add in services:
         add(server)
     port = server.add_insecure_port("127.0.0.1:0")

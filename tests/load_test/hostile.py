@@ -1,8 +1,7 @@
 """Servers whose reflection means harm, or is broken. Each has one call: evil.Evil/Do."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import grpc
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -13,6 +12,7 @@ from grpc_reflection.v1alpha.reflection_pb2 import (
     ServerReflectionResponse,
     ServiceResponse,
 )
+from stacks import listening
 
 Files = Callable[[str], list[FileDescriptorProto]]
 """The files that a server answers with, by the name of a file, or "" for that of the service."""
@@ -55,6 +55,13 @@ def coloured(name: str) -> list[FileDescriptorProto]:
     return [] if name else [file_of_service("\x1b[31mred\x1b]0;title\x07.proto")]
 
 
+def answering(
+    *handlers: grpc.GenericRpcHandler, options: Sequence[tuple[str, int]] = ()
+) -> AbstractContextManager[str]:
+    """Return a server with these handlers, as a block with its address."""
+    return listening(lambda server: server.add_generic_rpc_handlers(handlers), options=options)
+
+
 @contextmanager
 def serving(
     files: Files | None = None,
@@ -90,20 +97,5 @@ def serving(
             answer = b"\xff\xff\xff\xff" if garbage else b""
             return grpc.unary_unary_rpc_method_handler(lambda request, context: answer)
 
-    with running(Everything(), options=options) as address:
+    with answering(Everything(), options=options) as address:
         yield address
-
-
-@contextmanager
-def running(
-    *handlers: grpc.GenericRpcHandler, options: Sequence[tuple[str, int]] = ()
-) -> Iterator[str]:
-    """Serve in threads of this process; yield the address."""
-    server = grpc.server(ThreadPoolExecutor(16), options=options)
-    server.add_generic_rpc_handlers(handlers)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.stop(None).wait()

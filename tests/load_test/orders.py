@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import grpc
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from grpc_reflection.v1alpha import reflection_pb2
-from hostile import running
+from hostile import answering
 
 from kvstore.client.reflection import in_sources
 
@@ -187,6 +187,6 @@ def orders(files: bytes, **odd: Any) -> Iterator[Orders]:
         handlers.append(
             grpc.method_handlers_generic_handler(name, {"ServerReflectionInfo": reflect})
         )
-    with running(*handlers, options=[("grpc.max_send_message_length", -1)]) as address:
+    with answering(*handlers, options=[("grpc.max_send_message_length", -1)]) as address:
         service.address = address
         yield service

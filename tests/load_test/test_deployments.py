@@ -82,7 +82,7 @@ def echo(*options: tuple[str, int]) -> Iterator[str]:
                 return grpc.unary_unary_rpc_method_handler(lambda request, context: request)
             return None
 
-    with hostile.running(Same(), options=options) as address:
+    with hostile.answering(Same(), options=options) as address:
         yield address
 
 
