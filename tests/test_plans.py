@@ -1,12 +1,9 @@
 """The plans for teachers: they fit their time, their order holds, and the pages have them."""
 
-import json
-import re
 import tomllib
 
 import nbformat
 import pytest
-from lessons import NOTEBOOKS
 
 from kvstore.course import comparisons
 from tools import plans
@@ -60,16 +57,3 @@ def test_figures_of_a_run_take_the_place_of_earlier_ones(monkeypatch):
     assert "Outputs of 2026-11-28, mode class, on two cores." in page
     assert "1,320" not in page
     assert page.endswith("of a busy machine\n\n## Exam\n")
-
-
-def test_a_lesson_states_the_minutes_of_the_table():
-    """Where it states any."""
-    for path in NOTEBOOKS:
-        number = path.stem[:2]
-        if plans.LESSONS.get(number) != path.stem:
-            continue
-        cells = json.loads(path.read_text("utf-8"))["cells"]
-        text = "\n".join("".join(each["source"]) for each in cells)
-        if stated := re.search(r"takes\s+(?:about\s+)?\**(\d+)\s+minutes", text):
-            of_table = tomllib.loads(SOURCE)["lessons"][number]["minutes"]
-            assert of_table == int(stated[1]), f"docs/plans.toml, lessons.{number}"
