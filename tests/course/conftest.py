@@ -56,7 +56,7 @@ def lesson_97(tmp_path, monkeypatch):
     """A made-up lesson 97; yields the module of its questions."""
     write_lesson_97(tmp_path)
     monkeypatch.setattr(lessons, "__path__", [*lessons.__path__, str(tmp_path)])
-    read = (lessons.tables, questions.predictions_of, questions._quizzes_of)
+    read = (lessons._written, questions.predictions_of, questions._quizzes_of)
     for each in read:
         each.cache_clear()
     yield importlib.import_module("kvstore.course.lessons.lesson_97.questions")

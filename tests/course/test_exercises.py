@@ -1,8 +1,12 @@
 """Every exercise keeps the same promises, and its judge gives known answers their verdicts."""
 
+import ast
 import threading
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
+from string import Formatter
 from typing import NamedTuple
 
 import answers
@@ -11,7 +15,7 @@ import pytest
 import verdicts
 from verdicts import known_wrong
 
-from kvstore.course import NOT_ATTEMPTED, exercises, judging
+from kvstore.course import NOT_ATTEMPTED, exercises, judging, lessons
 from kvstore.course.exercises.grading import Drawn, judged
 
 EVERY = exercises.every()
@@ -111,3 +115,18 @@ def test_there_are_exercises_and_each_stands_under_its_id():
 def test_an_unknown_id_is_met_with_the_nearest_ones():
     with pytest.raises(LookupError, match=r"did you mean .*00\.utilisation"):
         exercises.find("00.utilization")
+
+
+@pytest.mark.parametrize("number", lessons.LESSONS)
+def test_each_sentence_is_said_with_its_fields(number):
+    file = Path(lessons.__file__).parent / f"lesson_{number}" / "lesson.toml"
+    sentences = tomllib.loads(file.read_text("utf-8"))["says"].items()
+    fields = {name: {f[1] for f in Formatter().parse(text) if f[1]} for name, text in sentences}
+
+    said = {}
+    for module in file.parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name("say"), args=[ast.Constant(name)], keywords=values):
+                    assert said.setdefault(name, given := {v.arg for v in values}) == given
+    assert said == fields

@@ -4,7 +4,7 @@ import base64
 import functools
 import tomllib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,12 +52,8 @@ def parts() -> dict[str, list[str]]:
 
 
 @functools.cache
-def tables(lesson: str, kind: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the tables of one kind in `lesson.toml` of a lesson, in their order.
-
-    Each has an `id` that begins with the lesson. A lesson without the file has no tables.
-    ValueError, with the file, if it cannot be read.
-    """
+def _written(lesson: str) -> Mapping[str, Any]:
+    """Return what `lesson.toml` of a lesson holds; ValueError, with the file's name."""
     for file in (Path(place, f"lesson_{lesson}", "lesson.toml") for place in __path__):
         if not file.exists():
             continue
@@ -68,12 +64,33 @@ def tables(lesson: str, kind: str) -> tuple[Mapping[str, Any], ...]:
                 written = tomllib.loads(text.decode("utf-8"))
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from error
-        found = written.get(kind, [])
-        ids = [each.get("id", "") for each in found]
-        if len({*ids}) < len(ids) or not all(each.startswith(f"{lesson}.") for each in ids):
-            raise ValueError(f"{file}: each {kind} needs an id of its own, such as {lesson}.name")
-        return tuple(found)
-    return ()
+        return written
+    return {}
+
+
+def tables(lesson: str, kind: str) -> Sequence[Mapping[str, Any]]:
+    """Return the tables of one kind in `lesson.toml` of a lesson, in their order.
+
+    Each has an `id` that begins with the lesson; ValueError if one has not.
+    """
+    found: list[dict[str, Any]] = _written(lesson).get(kind, [])
+    ids = [each.get("id", "") for each in found]
+    if len({*ids}) < len(ids) or not all(each.startswith(f"{lesson}.") for each in ids):
+        raise ValueError(
+            f"lesson.toml of lesson {lesson}: each {kind} needs an id of its own, such as "
+            f"{lesson}.name"
+        )
+    return found
+
+
+def words(lesson: str) -> Callable[..., str]:
+    """Return a function of a name and of values: the sentence in `says` of `lesson.toml`."""
+    says: Mapping[str, str] = _written(lesson).get("says", {})
+
+    def say(name: str, /, **values: object) -> str:
+        return says[name].format(**values)
+
+    return say
 
 
 def progress_by_lesson() -> "pd.DataFrame":

@@ -11,10 +11,13 @@ from kvstore.course.exercises import Verdict, expect, judges, passed
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import Script
+from kvstore.course.lessons import words
 from kvstore.numbers import count
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+
+say = words("00")
 
 Items = Sequence[tuple[bytes, bytes]]
 
@@ -29,10 +32,7 @@ def _judge_first_client(answer: Any) -> Verdict:
         if trial.failure:
             raise trial.failure
         _look_at_first_client(trial, items)
-    return passed(
-        f"{TRIALS} lists of items, and each value came from the server. The server counted as "
-        "many calls as your client made."
-    )
+    return passed(say("passed_first_client", trials=TRIALS))
 
 
 def _first_client_trial(answer: Any, items: Items) -> ClientTrial:
@@ -57,37 +57,37 @@ def _served_hot(value: bytes) -> bytes:
 def _look_at_first_client(trial: ClientTrial, items: Items) -> None:
     expect(
         not trial.overlapping,
-        f"{trial.overlapping} calls were sent before the call ahead of them had ended. "
-        "`stub.Create(request)` waits for the reply; `.future(request)` does not.",
+        say("overlapping", overlapping=trial.overlapping),
     )
     keys = [key for key, _ in items]
     wanted = [("Create", key) for key in keys] + [("Retrieve", key) for key in keys]
     made = [(call.method, call.key) for call in trial.served]
     expect(
         made == wanted or sorted(made) != sorted(wanted),
-        f"The calls for {len(keys)} items came in another order. First create every item, "
-        "in the order of the list; then retrieve every key, in the same order.",
+        say("another_order", keys=len(keys)),
     )
     names = [method for method, _ in made]
     expect(
         made == wanted,
-        f"For {len(keys)} items the server counted {count(names.count('Create'), 'Create')} "
-        f"and {count(names.count('Retrieve'), 'Retrieve')}. It should be {len(keys)} of each, "
-        "one for each key.",
+        say(
+            "not_one_of_each",
+            keys=len(keys),
+            creates=count(names.count("Create"), "Create"),
+            retrieves=count(names.count("Retrieve"), "Retrieve"),
+        ),
     )
     found, sent = trial.returned, [value for _, value in items]
     expect(
         not items or found != sent,
-        "You return the values that you sent. This server changes what it stores: return the "
-        "`value` of each reply.",
+        say("values_sent"),
     )
-    expect(isinstance(found, list), f"Return a list of values, got {found!r:.80}.")
+    expect(isinstance(found, list), say("no_list", found=found))
     expect(
         not any(hasattr(each, "value") for each in found),
-        "You return the replies. Return the field `value` of each.",
+        say("replies"),
     )
     expected = [_served_hot(value) for value in sent]
-    expect(found == expected, f"The server sent {expected!r:.80}, and you return {found!r:.80}.")
+    expect(found == expected, say("wrong_values", expected=expected, found=found))
 
 
 mean_in_flight = my_code.course_version("laws.mean_in_flight")

@@ -11,9 +11,12 @@ import grpc
 from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.puppet import Script
+from kvstore.course.lessons import words
 
 if TYPE_CHECKING:
     pass
+
+say = words("01")
 
 TRIALS = 8
 """So many lists of keys are drawn."""
@@ -35,10 +38,7 @@ def _judge_read_all(answer: Any) -> Verdict:
     ):
         if text := wrong(answer):
             return not_yet(text)
-    return passed(
-        "One call at a time, each with the deadline. NOT_FOUND is an answer, and the loop goes on. "
-        "Every other failure ends it."
-    )
+    return passed(say("passed_read_all"))
 
 
 def _trial(
@@ -73,27 +73,15 @@ def _wrong_with(
     what = f"{len(keys)} {'key' if len(keys) == 1 else 'keys'}, {missing} of them without a value"
     if trial.failure:
         if trial.status is grpc.StatusCode.NOT_FOUND:
-            return (
-                f"With {what}, NOT_FOUND left your function at call {len(trial.served)}. "
-                "NOT_FOUND is an answer: catch it and go on."
-            )
+            return say("not_found_raised", what=what, served=len(trial.served))
         if trial.status is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return (
-                f"With {what} and a deadline of {deadline_s:g} s for each call, a call ended with "
-                "DEADLINE_EXCEEDED. The server was fast enough: what did you give as `timeout`?"
-            )
+            return say("too_short_a_timeout", what=what, deadline_s=deadline_s)
         raise trial.failure
     if trial.overlapping:
-        return (
-            f"With {what}, {trial.overlapping} calls were sent before the call ahead of them had "
-            "ended. Make one call at a time: `stub.Retrieve(request)` waits for the reply."
-        )
+        return say("overlapping", what=what, overlapping=trial.overlapping)
     made = [call.key for call in trial.served]
     if made != list(keys):
-        return (
-            f"With {what}, the server counted {len(made)} calls. It should be one call for each "
-            f"key, in the order of `keys`: {len(keys)} calls."
-        )
+        return say("not_one_call_each", what=what, made=len(made), keys=len(keys))
     if text := _wrong_with_deadlines(trial, deadline_s):
         return text
     if trial.returned == expected:
@@ -101,8 +89,8 @@ def _wrong_with(
     if not isinstance(trial.returned, list):
         return f"Return a list, got {trial.returned!r:.60}."
     if trial.returned == [value for value in expected if value is not None]:
-        return "Your list leaves out the keys without a value. Put None in their place."
-    return f"With {what}: `{expected!r:.70}` is right, and you returned `{trial.returned!r:.70}`."
+        return say("none_left_out")
+    return say("wrong_values", what=what, expected=expected, returned=trial.returned)
 
 
 def _wrong_with_deadlines(trial: ClientTrial, deadline_s: float) -> str:
@@ -110,21 +98,14 @@ def _wrong_with_deadlines(trial: ClientTrial, deadline_s: float) -> str:
     given = [given_s for given_s in trial.deadlines_s if given_s is not None]
     less_and_less = len(given) == len(trial.deadlines_s) and given == sorted(given)[::-1]
     if less_and_less and given and given[-1] < given[0] <= 1.001 * deadline_s:
-        return (
-            f"The calls got less and less time, from {given[0]:.6g} to {given[-1]:.6g} s. The "
-            f"deadline of {deadline_s:g} s holds for each call, not for all of them together."
+        return say(
+            "deadline_shared", longest_s=given[0], shortest_s=given[-1], deadline_s=deadline_s
         )
     for given_s in trial.deadlines_s:
         if given_s is None or given_s > 1e6:
-            return (
-                "A call was sent without a deadline: it could wait for ever. Pass "
-                "`timeout=deadline_s`."
-            )
+            return say("no_deadline")
         if not math.isclose(given_s, deadline_s, rel_tol=1e-3):  # clocks differ
-            return (
-                f"A call got a `timeout` of {given_s:.6g} s, and the deadline was {deadline_s:g} s."
-                " `timeout` is in seconds, and each call gets the whole of it."
-            )
+            return say("wrong_timeout", given_s=given_s, deadline_s=deadline_s)
     return ""
 
 
@@ -137,11 +118,7 @@ def _wrong_with_slow_calls(answer: Callable[..., Any]) -> str:
         trial = _trial(answer, Script(there, delay_s=slow_s), keys, short_s)
         if trial.status is None and trial.returned == [b"slow"] * 6:
             return ""
-    return (
-        f"Six calls of {slow_s:g} s each, with a deadline of {short_s:g} s: each call is in "
-        "time. But your function did not finish. The deadline holds for each call, not for "
-        "all of them together."
-    )
+    return say("slow_calls_cut", slow_s=slow_s, short_s=short_s)
 
 
 def _wrong_with_a_stalled_call(answer: Callable[..., Any]) -> str:
@@ -154,10 +131,7 @@ def _wrong_with_a_stalled_call(answer: Callable[..., Any]) -> str:
         return _calls_after(trial, 2, "DEADLINE_EXCEEDED")
     if trial.failure and trial.status is None:
         raise trial.failure
-    return (
-        f"The second of three calls is never answered. After {took_s:.1f} s your function returned "
-        f"{trial.returned!r:.60}. DEADLINE_EXCEEDED is no answer: let the error leave the function."
-    )
+    return say("stalled_call_swallowed", took_s=took_s, returned=trial.returned)
 
 
 def _wrong_with_another_failure(answer: Callable[..., Any]) -> str:
@@ -174,17 +148,11 @@ def _wrong_with_another_failure(answer: Callable[..., Any]) -> str:
             continue
         if trial.failure and trial.status is None:
             raise trial.failure
-        return (
-            f"The second of three calls failed with {name}, and your function went on. "
-            "Only NOT_FOUND is an answer: raise every other error again."
-        )
+        return say("error_swallowed", name=name)
     return ""
 
 
 def _calls_after(trial: ClientTrial, expected: int, status: str) -> str:
     if len(trial.served) == expected:
         return ""
-    return (
-        f"After {status} your function made {len(trial.served) - expected} more calls. Let the "
-        "error leave the function at once."
-    )
+    return say("goes_on_after_error", status=status, more=len(trial.served) - expected)

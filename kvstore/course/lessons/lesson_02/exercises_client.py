@@ -9,7 +9,10 @@ import grpc
 from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.client_trials import GRACE_S, WAIT_S, reach_stub, sending
 from kvstore.course.exercises.puppet import wait_for_count, wait_until
+from kvstore.course.lessons import words
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
+
+say = words("02")
 
 OK, NOT_FOUND = grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND
 ENDS = (OK, NOT_FOUND, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE)
@@ -43,10 +46,7 @@ def _judge_send_all(answer: Any) -> Verdict:
         return not_yet(why)
     if why := _why_stuck(answer):
         return not_yet(why)
-    return passed(
-        "All calls were in flight at the same time, and each end was noted when it came, also "
-        "that of a failed call. Nothing in it limits how many calls are in flight."
-    )
+    return passed(say("passed_send_all"))
 
 
 def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float = 0.0) -> str:
@@ -56,21 +56,16 @@ def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float =
     with sending(answer, requests, callbacks_late_s=callbacks_late_s) as (puppet, sender):
         if not wait_for_count(lambda: puppet.waiting, len(order), lambda: sender.returned):
             if puppet.waiting > 1:
-                return (
-                    f"of {len(order)} requests, {puppet.waiting} were sent: send each of them,"
-                    " also where two have the same key."
-                )
-            return (
-                f"of {len(order)} calls, {puppet.waiting} was in flight after {WAIT_S:g} s and the"
-                " next one was never sent: it waits for a reply before it sends. "
-                "`.future(request)` does not wait; `result()` and `code()` do."
-            )
+                return say("not_all_sent", order=len(order), waiting=puppet.waiting)
+            return say("waits_for_reply", order=len(order), waiting=puppet.waiting, wait_s=WAIT_S)
         for count, (place, status) in enumerate(order, start=1):
             # the last call stays open until a sender that waits for a time would have returned
             if sender.returns_early() if count == len(order) else sender.returned:
-                return (
-                    f"it returned {sender.result!r} while {len(order) + 1 - count} of "
-                    f"{len(order)} calls were in flight. Return when every call has ended."
+                return say(
+                    "returned_early",
+                    result=sender.result,
+                    left=len(order) + 1 - count,
+                    order=len(order),
                 )
             puppet.release(puppet.held()[place], status)
             wait_until(lambda count=count: sender.recorded >= count)  # type: ignore[misc]
@@ -78,13 +73,9 @@ def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float =
             WAIT_S + callbacks_late_s * len(order)
         )
         if sender.issued > len(order):  # perhaps after the judge ended those that it knew
-            return f"it sent {sender.issued} calls for {len(order)} requests: send each one once."
+            return say("sent_twice", issued=sender.issued, order=len(order))
         if not returns:
-            return (
-                f"all {len(order)} calls have ended, and it does not return. Which of them does it "
-                "wait for? (An error in a callback is only logged: `result()` raises one "
-                "when the call has failed, `code()` does not.)"
-            )
+            return say("never_returns", order=len(order))
         return _why_not_codes(sender.result, [status for _, status in order])
 
 
@@ -93,32 +84,19 @@ def _why_stuck(answer: Any) -> str:
     requests = [RetrieveRequest(key=b"key %d" % n) for n in range(5)]
     with sending(answer, iter(requests), ended_first=True) as (puppet, sender):
         if not sender.returns():
-            return (
-                f"it stopped after {len(puppet.arrived)} of {len(requests)} calls. Each call had"
-                " ended when its callback was added: gRPC then runs the callback at once, in *your*"
-                " thread. Hold no lock there that the callback takes."
-            )
+            return say("callback_under_lock", arrived=len(puppet.arrived), requests=len(requests))
         return _why_not_codes(sender.result, [OK] * len(requests))
 
 
 def _why_not_codes(found: Any, codes: Sequence[grpc.StatusCode]) -> str:
     if not isinstance(found, list) or not all(isinstance(each, grpc.StatusCode) for each in found):
-        return f"it returned {found!r}: return a list of status codes, such as `[{OK}]`."
+        return say("no_codes", found=found, ok=OK)
     names, wanted = [[code.name for code in each] for each in (found, codes)]
     left_out = sorted(set(wanted) - set(names) - {OK.name})
     if len(names) < len(wanted) and left_out:
-        return (
-            f"it returned {names}, and a call ended with {left_out[0]}: note the failed calls too."
-        )
+        return say("failed_left_out", names=names, left_out=left_out[0])
     if len(names) != len(wanted):
-        return (
-            f"it returned {len(names)} codes for {len(wanted)} calls. gRPC runs the callbacks "
-            "after the end of a call, perhaps later than your thread goes on: wait for the "
-            "callbacks, not for the calls."
-        )
+        return say("callbacks_not_awaited", names=len(names), wanted=len(wanted))
     if names != wanted:
-        return (
-            f"it returned {names}, and the calls ended in the order {wanted}: that is another "
-            "order. Note each code when its call ends, in the callback."
-        )
+        return say("order_of_sending", names=names, wanted=wanted)
     return ""

@@ -20,7 +20,10 @@ from kvstore.course.exercises.client_trials import (
     sending,
 )
 from kvstore.course.exercises.puppet import Puppet, wait_for_count, wait_until
+from kvstore.course.lessons import words
 from kvstore.v1 import kvstore_pb2 as pb
+
+say = words("03")
 
 OK, NOT_FOUND = grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND
 ENDS = (OK, OK, NOT_FOUND, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE)
@@ -54,10 +57,7 @@ def _judge_bounded(answer: Any) -> Verdict:
             return not_yet(why)
     if why := _why_stuck(answer):
         return not_yet(why)
-    return passed(
-        "There were never more calls in flight than the limit. The end of each call, a failed one "
-        "too, made room for the next one. It returned when all calls had ended."
-    )
+    return passed(say("passed_bounded"))
 
 
 def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
@@ -92,16 +92,10 @@ def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
             method, key = next(iter(strange))
             other = next((name for name, each in asked if each == key), method)
             if other != method:
-                return (
-                    f"the server received {method} of {key!r}, and the request was for {other}: "
-                    "let `method_of(stub, request)` choose the method."
-                )
-            return (
-                f"the server received {method} of {key!r} once more than `requests` has it: "
-                "send each request once."
-            )
+                return say("another_method", method=method, key=key, other=other)
+            return say("sent_twice", method=method, key=key)
         if not sender.returns():
-            return f"all {len(endings)} calls have ended. It does not return: what ends its wait?"
+            return say("never_returns", endings=len(endings))
     return ""
 
 
@@ -111,11 +105,7 @@ def _why_stuck(answer: Any) -> str:
     with sending(answer, iter(requests), 3, ended_first=True) as (puppet, sender):
         if sender.returns():
             return ""
-        return (
-            f"it stopped after {len(puppet.arrived)} of {len(requests)} calls. Each call had"
-            " ended when its callback was added: gRPC then runs the callback at once, in *your*"
-            " thread. Hold no lock there that the callback takes."
-        )
+        return say("callback_under_lock", arrived=len(puppet.arrived), requests=len(requests))
 
 
 def _why_not_full(
@@ -131,47 +121,27 @@ def _why_not_full(
     if sender.returned:
         return _why_returned(puppet, count, limit)
     if not reached and puppet.waiting == 1:
-        return (
-            f"the limit was {limit}, and one call was in flight: the next one was sent only after "
-            "the reply. A method of the stub waits for its reply; its `.future(request)` does not."
-        )
+        return say("one_at_a_time", limit=limit)
     if not reached:
-        return (
-            f"the limit was {limit}, and only {puppet.waiting} of {count} calls were in flight"
-            f" after {WAIT_S:g} s: a place stays empty."
+        return say(
+            "place_stays_empty", limit=limit, waiting=puppet.waiting, count=count, wait_s=WAIT_S
         )
     if requests.count > 2 * limit + 1:
-        return (
-            f"it took {requests.count} requests while {limit} calls were in flight: the others "
-            "wait in a queue of your own, which has no limit. Take a request when there is a "
-            "place for its call."
-        )
+        return say("taken_too_soon", count=requests.count, limit=limit)
     polls = sender.polls()
     if puppet.most > limit:
         return _too_many(puppet.most, limit)
     if polls:
-        return (
-            "while all places were taken it kept running: it looks again and again whether a place "
-            "is free. That costs CPU time. Let `acquire()` wait."
-        )
+        return say("polls")
     return ""
 
 
 def _too_many(most: int, limit: int, failed: bool = False) -> str:
     if failed:
-        return (
-            f"the limit was {limit}, and after a call had failed {most} calls were in flight. "
-            "Release one place for each call, at its end and nowhere else."
-        )
+        return say("released_twice", limit=limit, most=most)
     if most == limit + 1:
-        return (
-            f"the limit was {limit}, and {most} calls were in flight, one too many: is a call sent "
-            "before its place is acquired, or is there one place too many?"
-        )
-    return (
-        f"the limit was {limit}, and {most} calls were in flight. Release a place when its call "
-        "has ended, not when it was sent, and not after a time."
-    )
+        return say("one_too_many", limit=limit, most=most)
+    return say("released_too_soon", limit=limit, most=most)
 
 
 def _why_returned(puppet: Puppet, count: int, limit: int, failed: bool = False) -> str:
@@ -179,20 +149,10 @@ def _why_returned(puppet: Puppet, count: int, limit: int, failed: bool = False) 
     if puppet.most > limit:
         return _too_many(puppet.most, limit, failed)
     if len(puppet.arrived) < count:
-        return (
-            f"it returned after {len(puppet.arrived)} of {count} requests: send each one that "
-            "`requests` hands out."
-        )
+        return say("not_all_sent", arrived=len(puppet.arrived), count=count)
     if failed:
-        return (
-            f"it returned with {numbers.count(puppet.waiting, 'call')} still in flight, after a"
-            " call had failed. Release one place for each call, at its end, and wait for all of"
-            " them."
-        )
-    return (
-        f"it returned with {numbers.count(puppet.waiting, 'call')} still in flight. Wait for "
-        "the end of each call: then all places are free again."
-    )
+        return say("returned_early_after_failure", waiting=numbers.count(puppet.waiting, "call"))
+    return say("returned_early", waiting=numbers.count(puppet.waiting, "call"))
 
 
 def _why_not_refilled(
@@ -203,32 +163,20 @@ def _why_not_refilled(
     if sender.returned:
         return _why_returned(puppet, count, limit)
     if status is not OK:
-        return (
-            f"call {ended} ended with {status.name}, and no new call took its place: a call that "
-            "fails must release its place too."
-        )
+        return say("failed_keeps_its_place", ended=ended, name=status.name)
     before = len(puppet.arrived)
     not_the_oldest = any(share for share, _ in ends)
     if puppet.waiting and not_the_oldest:
         puppet.release(puppet.held(keys[:limit])[0])
         if wait_until(lambda: len(puppet.arrived) > before, 2 * GRACE_S):
-            return (
-                "a call ended, and no new one took its place until the oldest one had ended: it "
-                "waits for one certain call. The end of *any* call makes room for one."
-            )
+            return say("waits_for_the_oldest")
     for number in puppet.held():
         puppet.release(number)
     wait_until(lambda: sender.returned or len(puppet.arrived) > before)
     if sender.returned:
         return _why_returned(puppet, count, limit)
     if len(puppet.arrived) > before:
-        return (
-            "it sends in waves: the next calls came only when all calls had ended. The end of one "
-            "call must make room for one call, at once."
-        )
+        return say("in_waves")
     if ended == 1:
-        return (
-            f"it stopped after {before} calls, and all of them have ended: no place is ever "
-            "released. Which line calls `release()`, and when?"
-        )
-    return f"it stopped after {before} of {count} calls, and they have ended: what is missing?"
+        return say("never_released", before=before)
+    return say("stopped", before=before, count=count)

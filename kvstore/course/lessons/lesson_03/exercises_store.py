@@ -9,9 +9,12 @@ import grpc
 from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.puppet import served, wait_until
 from kvstore.course.exercises.server_trials import DEADLINE_S, WatchedDisk
+from kvstore.course.lessons import words
 from kvstore.server.hosted import replace_in_code, sleeping_with
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+
+say = words("03")
 
 AT_ONCE: Final = 6
 """So many calls of one kind are made at the same time, each of a key of its own."""
@@ -23,7 +26,7 @@ def _judge_store(answer: Any) -> Verdict:
     if not isinstance(answer, type) or not all(hasattr(answer, name) for name in METHODS):
         if callable(answer):
             answer()  # it may still have to be written
-        return not_yet(f"give the class `Store` with its four methods, got {answer!r:.80}.")
+        return not_yet(say("no_store", answer=answer))
     disk = WatchedDisk()
     logging.getLogger("grpc").setLevel(logging.CRITICAL)  # an error of a method is in its status
     undo = replace_in_code(answer, sleeping_with(lambda seconds: disk.read(b"for a key")))
@@ -38,10 +41,7 @@ def _judge_store(answer: Any) -> Verdict:
         undo()
     if problem:
         return not_yet(problem)
-    return passed(
-        f"{AT_ONCE} calls of each kind were at the disk at once, and the store answered as before."
-        " Two Creates of one key: one was OK."
-    )
+    return passed(say("passed_store", at_once=AT_ONCE))
 
 
 def _request(method: str, key: bytes) -> Any:
@@ -79,15 +79,12 @@ def _answers(stub: Any, disk: WatchedDisk) -> str:
         before = disk.reads.total()
         call = _begin(stub, method, key)
         if (status := _end(call)) != wanted:
-            return (
-                f"{method} of {key!r} ended with {status}, and with the lock around everything it"
-                f" was {wanted}. Move the sleep, and change nothing else."
-            )
+            return say("another_status", method=method, key=key, status=status, wanted=wanted)
         if method == "Retrieve" and wanted == "OK" and call.result().value != b"new":
-            return f"Retrieve of {key!r} returned {call.result().value!r}, and b'new' was stored."
+            return say("another_value", key=key, value=call.result().value)
         if wanted == "OK" and disk.reads.total() != before + 1:
             times = disk.reads.total() - before
-            return f"a {method} must use the disk once: it called `time.sleep` {times} times."
+            return say("not_one_sleep", method=method, times=times)
     return ""
 
 
@@ -101,12 +98,9 @@ def _at_the_disk(stub: Any, disk: WatchedDisk) -> str:
             asleep = disk.busy()
         ends = {_end(call) for call in calls}
         if not together:
-            return (
-                f"{AT_ONCE} calls of {method} at once, and {asleep} at the disk: the others wait"
-                f" for your lock. In {method}, `time.sleep` belongs before `with self.lock`."
-            )
+            return say("sleeps_under_the_lock", at_once=AT_ONCE, method=method, asleep=asleep)
         if ends != {"OK"}:
-            return f"of {AT_ONCE} calls of {method} at once, some ended with {ends - {'OK'}}."
+            return say("failed_together", at_once=AT_ONCE, method=method, ends=ends - {"OK"})
     return ""
 
 
@@ -117,9 +111,5 @@ def _two_creates(stub: Any, disk: WatchedDisk) -> str:
         wait_until(lambda: disk.busy() >= 2)
     ends = sorted(_end(call) for call in calls)
     if ends != ["ALREADY_EXISTS", "OK"]:
-        return (
-            f"two Creates of one key were at the disk together, and they ended with {ends[0]} and"
-            f" {ends[1]}: one must be OK and the other ALREADY_EXISTS. Look whether the key is"
-            " there after the sleep, with the lock held."
-        )
+        return say("two_creates", first=ends[0], second=ends[1])
     return ""

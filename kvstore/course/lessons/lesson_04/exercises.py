@@ -9,6 +9,7 @@ import grpc
 from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.puppet import Script
+from kvstore.course.lessons import words
 from kvstore.course.lessons.lesson_04.lost_update import (
     History,
     NeverDone,
@@ -19,6 +20,8 @@ from kvstore.course.lessons.lesson_04.lost_update import (
     watched,
 )
 from kvstore.server import serving
+
+say = words("04")
 
 # 04.add_one -------------------------------------------------------------------------------------
 
@@ -44,21 +47,22 @@ def _judge_add_one(answer: Any) -> Verdict:
             try:
                 result = history(server, answer, order, counter, START, {"Z": (ten, OTHERS_ADD)})
             except NeverDone:
-                return not_yet(
-                    f"in the order {order} it tries again and again: after a refusal, look for a "
-                    "*newer* version than the one that you have."
-                )
+                return not_yet(say("never_newer", order=order))
             if result.lost:
                 return not_yet(_why_lost(result))
             for name, created in result.created.items():
                 if result.returned[name] != created:
                     return not_yet(
-                        f"in the order {order}, a client created version {created} and returned "
-                        f"{result.returned[name]!r}: return the version that it created."
+                        say(
+                            "another_version_returned",
+                            order=order,
+                            created=created,
+                            returned=result.returned[name],
+                        )
                     )
     if problem := _errors_that_stay(answer) or _many_newer(answer):
         return not_yet(problem)
-    return passed("no add was lost, in any order. A client that is refused reads again.")
+    return passed(say("passed_add_one"))
 
 
 MOST_CALLS = 200
@@ -98,15 +102,13 @@ def _errors_that_stay(answer: Any) -> str:
             after = len(ends) - 1 - ends.index(failed) if failed in ends else 0
             said = f"a {method} ended with {status.name}, and your function"
             if trial.failure is None:
-                return (
-                    f"{said} returned {trial.returned!r:.40}: only ALREADY_EXISTS says that another"
-                    " client was first. Let every other error leave the function."
-                )
+                return say("error_swallowed", said=said, returned=trial.returned)
             if after:
-                return (
-                    f"{said} went on: it made {after if after < MOST_CALLS // 2 else 'endless'}"
-                    f" more {'call' if after == 1 else 'calls'}. Only after ALREADY_EXISTS is there"
-                    " a newer version to read: let every other error leave the function."
+                return say(
+                    "goes_on_after_error",
+                    said=said,
+                    more=after if after < MOST_CALLS // 2 else "endless",
+                    calls="call" if after == 1 else "calls",
                 )
             if trial.status is None and not isinstance(trial.failure.__cause__, NeverDone):
                 cause = trial.failure.__cause__
@@ -122,18 +124,15 @@ def _many_newer(answer: Any) -> str:
     values = {key_of(counter, n): b"%d" % (START + OTHERS_ADD * n) for n in range(NEWER + 1)}
     trial, calls = _adding(answer, counter, Script(values))
     if trial.failure and isinstance(trial.failure.__cause__, NeverDone):
-        return f"with {NEWER} newer versions it makes calls without end."
+        return say("calls_without_end", newer=NEWER)
     if trial.failure:
         raise trial.failure
     writes = b"%d" % (START + OTHERS_ADD * NEWER + 1)
     created = [(each["key"], each["writes"]) for each in calls if each["call"] == "Create"]
     if created[-1:] != [(key_of(counter, NEWER + 1).decode(), writes.decode())]:
-        return (
-            f"version 0 was given, and {NEWER} newer ones exist: your function ended after"
-            f" {len(calls)} calls, and the add is not in the counter. Try until a Create is OK."
-        )
+        return say("add_is_missing", newer=NEWER, calls=len(calls))
     if trial.returned != NEWER + 1:
-        return f"it created version {NEWER + 1} and returned {trial.returned!r:.40}."
+        return say("another_version", version=NEWER + 1, returned=trial.returned)
     return ""
 
 

@@ -15,6 +15,9 @@ from kvstore.course.exercises.server_trials import (
     started,
     statuses,
 )
+from kvstore.course.lessons import words
+
+say = words("04")
 
 KEYS = [b"key %d" % number for number in range(8)]
 RARE = [b"rare key %d" % number for number in range(2 * controlled_time.MOST_STEPS)]
@@ -40,49 +43,37 @@ def _judge_server(answer: Any) -> Verdict:
     with controlled_time.Steps() as stops, started(answer, VALUES, 4) as trial:
         if problem := _two_first_writers(trial, stops) or _one_after_the_other(trial, stops):
             return not_yet(problem)
-    return passed(
-        "your server answered real calls: writes of one key one after the other, everything else "
-        "side by side, and never more calls at once than the pool has threads."
-    )
+    return passed(say("passed_server"))
 
 
 def _one_call_at_a_time(trial: ServerUnderTrial, draw: random.Random) -> str:
     """Values, statuses, and what was done on the disk."""
     key, unknown = draw.choice(KEYS[1:]), b"unknown"
     if (found := trial.read(key)) != VALUES[key]:
-        return f"Retrieve of a known key must return its value {VALUES[key]!r}, got {found!r}."
+        return say("another_value", right=VALUES[key], found=found)
     if trial.disk.reads[key] != 1:
-        return f"a Retrieve must call `disk.read(key)` once, got {trial.disk.reads[key]} times."
+        return say("not_one_read", read=trial.disk.reads[key])
     if (found := trial.read(unknown)) is not grpc.StatusCode.NOT_FOUND:
-        return (
-            f"Retrieve of an unknown key must end with NOT_FOUND, got {_status(found)}. Call "
-            '`context.abort(grpc.StatusCode.NOT_FOUND, "no such key")`.'
-        )
+        return say("unknown_not_refused", found=_status(found))
     if trial.disk.reads[unknown]:
-        return "a Retrieve of an unknown key must not use the disk: test for the key first."
+        return say("unknown_read_at_the_disk")
     for attempt in ("first", "second"):
         (status,) = statuses(trial, [trial.begin_write(unknown, b"x")])
         if status != "NOT_FOUND":
-            return (
-                f"Update of an unknown key must end with NOT_FOUND; the {attempt} one ended with "
-                f"{status}. Is its lock still held?"
-            )
+            return say("unknown_not_refused_twice", attempt=attempt, status=status)
     (status,) = statuses(trial, [trial.begin_write(key, b"new")])
     if status != "OK" or (found := trial.read(key)) != b"new":
-        return f"after an Update, Retrieve must return the new value; the Update was {status}."
+        return say("update_without_effect", status=status)
     if (found := trial.read(b"")) != VALUES[b""]:
-        return f"the empty key has a value, {VALUES[b'']!r}, too. Retrieve of it: {_status(found)}."
+        return say("empty_key", right=VALUES[b""], found=_status(found))
     for value in (b"", b"no longer empty"):
         (status,) = statuses(trial, [trial.begin_write(KEYS[0], value)])
         if status != "OK" or (found := trial.read(KEYS[0])) != value:
-            return (
-                "a value may be empty: look whether the key is *in* the dictionary. The Update to"
-                f" {value!r} was {status}."
-            )
+            return say("empty_value", value=value, status=status)
     if trial.disk.writes[unknown]:
-        return "an Update of an unknown key must not use the disk: test for the key first."
+        return say("unknown_written_to_the_disk")
     if trial.disk.writes[key] != 1:
-        return f"an Update must call `disk.write(key)` once, got {trial.disk.writes[key]} times."
+        return say("not_one_write", write=trial.disk.writes[key])
     return ""
 
 
@@ -105,33 +96,22 @@ def _writers_and_readers(trial: ServerUnderTrial, draw: random.Random) -> str:
         if max(inside.values(), default=0) > 1:
             return _TWO_WRITERS
         if not inside:
-            return "no Update called `disk.write(key)`, although four were sent."
+            return say("no_write_at_the_disk")
         if len(inside) < 3:
-            return (
-                f"three different keys were written, and only {len(inside)} of the writes were "
-                "on the disk: the others waited for a lock that is not theirs. Each key needs a "
-                "lock of its own."
-            )
+            return say("one_lock_for_all", inside=len(inside))
         reads = {key: trial.begin_read(key) for key in schedule}
         if not wait_until(lambda: all(read.done() for read in reads.values())):
-            return "a Retrieve waited for a writer: a read must take no lock."
+            return say("reader_takes_the_lock")
         if any(trial.outcome(read).value != VALUES[key] for key, read in reads.items()):
-            return (
-                "a Retrieve saw the new value while `disk.write` was still at work: change the "
-                "value after the disk has it."
-            )
+            return say("changed_too_soon")
     if set(ends := statuses(trial, writes)) != {"OK"}:
-        return f"four Updates of known keys must all be OK, got {', '.join(ends)}."
+        return say("writes_failed", ends=", ".join(ends))
     if disk.most_writers > 1:
         return _TWO_WRITERS
     return ""
 
 
-_TWO_WRITERS = (
-    "two writes of the same key were on the disk at the same time. Hold one lock of this key "
-    "from before `disk.write` until the value is changed; every call for the key needs the *same* "
-    "lock."
-)
+_TWO_WRITERS = say("two_writers")
 
 
 def _two_first_writers(trial: ServerUnderTrial, stops: controlled_time.Steps) -> str:
@@ -139,11 +119,7 @@ def _two_first_writers(trial: ServerUnderTrial, stops: controlled_time.Steps) ->
     for number, key in enumerate(RARE[: controlled_time.MOST_STEPS]):
         writers, stopped = _on_the_disk(trial, stops, number, key)
         if writers > 1:
-            return (
-                "two callers wrote a key for the first time, each made a lock for it, and both were"
-                " on the disk. To look for a lock and to make it must be one step: make all locks"
-                " in `__init__`, or use `self.locks.setdefault(key, threading.Lock())`."
-            )
+            return say("two_locks_for_a_key")
         if not stopped:
             break
     return ""
@@ -173,10 +149,7 @@ def _one_after_the_other(trial: ServerUnderTrial, stops: controlled_time.Steps) 
     for number, key in enumerate(RARE[controlled_time.MOST_STEPS :]):
         stopped = _second_comes(trial, stops, number, key)
         if trial.read(key) != b"second":
-            return (
-                "two callers wrote a key, the second one came to the disk last, and the value is"
-                " that of the first one: change the value before the lock is released."
-            )
+            return say("changed_too_late")
         if not stopped:
             break
     return ""
@@ -203,17 +176,14 @@ def _a_disk_that_fails(trial: ServerUnderTrial, draw: random.Random) -> str:
     trial.disk.broken.add(key)
     (status,) = statuses(trial, [trial.begin_write(key, b"lost")])
     if status == "OK":
-        return "`disk.write` raised an error, and the Update was answered OK: let the error out."
+        return say("disk_error_swallowed")
     if trial.read(key) != VALUES[key]:
-        return "`disk.write` failed, and the value was changed all the same."
+        return say("changed_without_the_disk")
     again = trial.begin_write(key, b"kept")
     if not wait_until(again.done):
-        return (
-            "`disk.write` raised an error, and the next Update of that key never ended: its lock "
-            "was not released. `with lock:` releases it however the block ends."
-        )
+        return say("lock_not_released")
     if trial.outcome(again) is grpc.StatusCode.UNKNOWN or trial.read(key) != b"kept":
-        return "after a write that failed, the next Update of the key must work again."
+        return say("broken_after_an_error")
     return ""
 
 
@@ -227,13 +197,12 @@ def _the_pool(trial: ServerUnderTrial, draw: random.Random) -> str:
         busy = trial.disk.busy()
     ends = statuses(trial, reads)
     if busy != threads:
-        return (
-            f"`serve(disk, values, {threads})` had {busy} calls on the disk at once where "
-            f"{threads} are right: give `grpc.server` a `ThreadPoolExecutor(threads)`."
-        )
+        return say("another_pool", threads=threads, busy=busy)
     if set(ends) != {"OK"}:
-        return (
-            f"{threads + 3} calls came to {threads} threads, and some were refused "
-            f"({', '.join(sorted(set(ends) - {'OK'}))}): let them wait for a thread."
+        return say(
+            "refused_at_the_pool",
+            calls=threads + 3,
+            threads=threads,
+            ends=", ".join(sorted(set(ends) - {"OK"})),
         )
     return ""

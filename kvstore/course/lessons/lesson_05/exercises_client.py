@@ -11,8 +11,11 @@ from kvstore.course.exercises.client_trials import (
     WatchedStub,
     windowed,
 )
+from kvstore.course.lessons import words
 from kvstore.protocol import RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
+
+say = words("05")
 
 # 05.stream ----------------------------------------------------------------------------------------
 
@@ -52,10 +55,7 @@ def _judge_window(answer: Any) -> Verdict:
         with windowed(VALUES, len(keys), limit, seed) as (stub, seen):
             if problem := _why_not_window(answer, stub, seen, messages, limit):
                 return not_yet(f"{len(keys)} requests, {limit} in flight: {problem}")
-    return passed(
-        "The window was full at every reply and never overfull, although the replies came in "
-        "another order than the requests. It returned when each request had its reply."
-    )
+    return passed(say("passed_stream"))
 
 
 def _why_not_window(
@@ -71,7 +71,7 @@ def _why_not_window(
     sender = Sender(answer, (stub, taken, limit))
     try:
         if not sender.returns(RETURNS_S):
-            return "it does not return: what ends its wait?"
+            return say("never_returns")
     except AnswerFailed as error:
         if isinstance(error.__cause__, _Greedy):
             return _greedy(limit)
@@ -83,55 +83,34 @@ def _why_not_window(
     if isinstance(stub.error, _Greedy):
         return _greedy(limit)
     if stub.error is not None:
-        return f"your request iterator stopped with {type(stub.error).__name__}: {stub.error}"
+        return say("iterator_stopped", kind=type(stub.error).__name__, error=stub.error)
     if answered < len(messages) and stub.streams == 1 and seen.most <= limit:
-        return (
-            f"it returned when {answered} of {len(messages)} requests had a reply: loop over all "
-            "replies of the stream."
-        )
+        return say("replies_left", answered=answered, messages=len(messages))
     return _problem(stub, seen, messages, limit)
 
 
 def _greedy(limit: int) -> str:
-    return (
-        f"it took more than {limit} requests that had no reply yet: take one from `requests` only "
-        "when there is a permit for it."
-    )
+    return say("taken_too_soon", limit=limit)
 
 
 def _problem(stub: WatchedStub, seen: Seen, messages: Sequence[Any], limit: int) -> str:
     """Return what is wrong with the requests that came, or ""."""
     if seen.same_id is not None:
-        return (
-            f"two open requests had the id {seen.same_id}: send each request once, as it comes "
-            "from `requests`."
-        )
+        return say("same_id_open", same_id=seen.same_id)
     if not stub.streams and messages:
-        return "the stream was never opened: call `stub.Pipeline(...)` with an iterator."
+        return say("never_opened")
     if stub.streams > 1:
-        return f"{stub.streams} streams were opened: send all requests on one."
+        return say("several_streams", streams=stub.streams)
     if seen.most > limit:
-        return (
-            f"{seen.most} requests were open at once. Take a permit *before* the request is sent, "
-            "and give it back when a reply has come."
-        )
+        return say("overfull", most=seen.most)
     if seen.fewest is not None and seen.fewest <= 1 < limit and seen.most <= 1:
-        return (
-            "never more than one request was open: that is a blocking client. Send until the "
-            "window is full."
-        )
+        return say("one_at_a_time")
     if seen.fewest is not None and seen.most < min(limit, len(messages)):
-        return f"never more than {seen.most} requests were open: a place stays empty."
+        return say("place_stays_empty", most=seen.most)
     if seen.fewest is not None:
-        return (
-            "after a reply, no request followed until more replies came: you send in turns. Each "
-            "reply makes room for one request, at once; also a reply without a value."
-        )
+        return say("in_turns")
     if seen.messages != [each.SerializeToString() for each in messages]:
-        return (
-            f"the server received {seen.requests} requests, and they are not those of `requests`, "
-            "in their order: yield each one once, unchanged."
-        )
+        return say("other_requests", requests=seen.requests)
     return ""
 
 
@@ -144,37 +123,32 @@ def _judge_batches(answer: Any) -> Verdict:
         keys = [b"key %d" % (number % 40) for number in range(count)]
         made = answer(list(keys), k)
         if made is None or isinstance(made, str | bytes) or not hasattr(made, "__iter__"):
-            return not_yet(f"yield messages, or return a list of them; got {made!r:.60}.")
+            return not_yet(say("nothing_yielded", made=made))
         if problem := _why_not_batches(list(made), keys, k):
             return not_yet(f"{count} keys, k = {k}: {problem}")
-    return passed(
-        "Each key is read once, in its order: k in each message, and the rest in the last one."
-    )
+    return passed(say("passed_batches"))
 
 
 def _why_not_batches(made: Sequence[Any], keys: Sequence[bytes], k: int) -> str:
     """Return what is wrong with the messages, or ""."""
     strange = [each for each in made if type(each).__name__ != "PipelineRequest"]
     if strange:
-        return f"each message is a `pb.PipelineRequest`, got {strange[0]!r:.60}."
+        return say("no_messages", strange=strange[0])
     if len({each.id for each in made}) < len(made):
-        return "two messages have the same id: their replies cannot be distinguished."
+        return say("same_id")
     if any(len(each.kinds) != len(each.keys) for each in made):
         found = next(each for each in made if len(each.kinds) != len(each.keys))
-        return (
-            f"a message has {len(found.kinds)} kinds for {len(found.keys)} keys: one kind for each "
-            "key, `bytes([...]) * how_many`."
-        )
+        return say("kinds_missing", kinds=len(found.kinds), keys=len(found.keys))
     if any(set(each.kinds) - {RETRIEVE} for each in made):
-        return "a kind is not that of a read: use `pb.OPERATION_KIND_RETRIEVE`."
+        return say("another_kind")
     sizes = [len(each.keys) for each in made]
     read = [key for each in made for key in each.keys]
     if len(read) < len(keys):
-        return f"{len(read)} of {len(keys)} keys are read: the last message may have fewer than k."
+        return say("rest_left_out", read=len(read), keys=len(keys))
     if read != list(keys):
-        return "the keys are not read once each, in their order."
+        return say("another_order")
     if 0 in sizes:
-        return "a message reads nothing: yield none without a key."
+        return say("empty_message")
     if any(size != k for size in sizes[:-1]) or max(sizes, default=0) > k:
-        return f"the messages have {sizes[:6]} keys: each has k, and the last one has the rest."
+        return say("wrong_sizes", size=sizes[:6])
     return ""

@@ -7,6 +7,9 @@ import grpc
 
 from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.puppet import counting
+from kvstore.course.lessons import words
+
+say = words("06")
 
 PATIENCE_S: Final = 5.0
 """How long the check waits for the reply to one call."""
@@ -25,35 +28,29 @@ def _judge_own_connections(answer: Any) -> Verdict:
                         channel.close()
         if problem:
             return not_yet(f"`own_connections(address, {count})`: {problem}")
-    return passed("the server counted 1, 3 and 10 connections, one for each of your channels.")
+    return passed(say("passed_own_connections"))
 
 
 def _problem(channels: Any, count: int, connections: Sized) -> str:
     """Return what is wrong with the channels of one trial, or ""."""
     if not isinstance(channels, list | tuple):
-        return f"return a list of channels, got {type(channels).__name__}."
+        return say("no_list", kind=type(channels).__name__)
     if strange := [each for each in channels if not isinstance(each, grpc.Channel)]:
-        return (
-            f"the list must hold objects of `grpc.Channel`, as `grpc.insecure_channel` returns "
-            f"them, got {type(strange[0]).__name__}."
-        )
+        return say("no_channels", kind=type(strange[0]).__name__)
     if len(channels) != count:
         return f"the list holds {len(channels)} channels."
     if len(set(map(id, channels))) < count:
-        return "the same channel stands in the list several times. Open a new one for each place."
+        return say("one_channel_twice")
     for channel in channels:
         try:
             channel.unary_unary("/any/Method")(b"", timeout=PATIENCE_S, wait_for_ready=True)
         except ValueError:
-            return "a channel is closed already. Return open channels; the check closes them."
+            return say("closed")
         except grpc.RpcError:
-            return f"a channel reached no server within {PATIENCE_S:g} s. Is `address` its target?"
+            return say("no_server", patience_s=PATIENCE_S)
     if not connections:
-        return "the calls reached another server. Use `address` as the target of each channel."
+        return say("another_server")
     if (seen := len(connections)) < count:
         shared = "all channels share one" if seen == 1 else "some channels share a connection"
-        return (
-            f"the server counted {seen} connection{'s' if seen > 1 else ''} for {count} channels: "
-            f"{shared}. Channels with the same target and the same options share by default."
-        )
+        return say("shared", seen=seen, plural="s" if seen > 1 else "", count=count, shared=shared)
     return ""

@@ -13,8 +13,11 @@ from kvstore.client.channel import OPTIONS
 from kvstore.client.client import LATE_REPORTS_S
 from kvstore.course.exercises import Verdict, controlled_time, judges, not_yet, passed
 from kvstore.course.exercises.puppet import PATIENCE_S, Puppet, puppet, turns
+from kvstore.course.lessons import words
 from kvstore.course.stubs import noting
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+
+say = words("07")
 
 # 07.ask_all -----------------------------------------------------------------------------------
 
@@ -119,10 +122,7 @@ def _judge_ask_all(answer: Any) -> Verdict:
     with puppet(VALUES, FAILURES) as (back_end, address):
         if problem := asyncio.run(_asked(answer, back_end, address)):
             return not_yet(problem)
-    return passed(
-        "all calls were in flight at once, on one thread. The values stand in the order of the"
-        " keys, and an unknown key did not disturb the others."
-    )
+    return passed(say("passed_ask_all"))
 
 
 async def _asked(answer: Callable[..., Any], back_end: Puppet, address: str) -> str:
@@ -140,11 +140,7 @@ async def _asked(answer: Callable[..., Any], back_end: Puppet, address: str) -> 
                     if _status(error) is status:
                         continue
                     raise
-                return (
-                    f"one call ended with {status.name}, and your coroutine returned a list as if"
-                    " all were well. Only the status NOT_FOUND means that the back end does not"
-                    " know the key: look at `error.code()`, and raise every other error."
-                )
+                return say("error_swallowed", name=status.name)
         finally:
             await asyncio.sleep(LATE_REPORTS_S)  # gRPC reports the end of a call left behind
     return ""
@@ -153,48 +149,30 @@ async def _asked(answer: Callable[..., Any], back_end: Puppet, address: str) -> 
 def _problem(found: Any, keys: list[bytes], trial: _Trial) -> str:
     expected = [VALUES.get(key) for key in keys]
     if trial.early:
-        return (
-            "your coroutine returned while one call had no reply: it waits for a time. Only the"
-            " replies end the wait: await every task."
-        )
+        return say("returned_early")
     try:
         values = list(found)
     except TypeError:
-        return f"return a list with one value for each key, got {found!r:.80}."
+        return say("no_list", found=found)
     never_run = [value for value in values if inspect.isawaitable(value)]
     for each in never_run:
         if inspect.iscoroutine(each):
             each.close()  # nothing awaits it now, and it needs no warning
     if never_run:
-        return (
-            "the list has a call, a task or a coroutine where a value should be: each has to be"
-            " awaited."
-        )
+        return say("not_awaited")
     if any(isinstance(value, BaseException) for value in values):
-        return (
-            "the list has an exception where `None` should stand for a key that the back end does"
-            " not know."
-        )
+        return say("exception_in_the_list")
     if any(hasattr(value, "SerializeToString") for value in values):
-        return "the list has a reply: return its `value`."
+        return say("reply_in_the_list")
     if len(trial.calls) != len(keys) or len(values) != len(keys):
-        return (
-            f"{len(keys)} keys, {len(trial.calls)} calls to the back end, {len(values)} values:"
-            " every key needs one call and one value, also a key that stands there twice."
-        )
+        return say("not_one_call_each", keys=len(keys), calls=len(trial.calls), values=len(values))
     if values != expected and sorted(map(str, values)) == sorted(map(str, expected)):
-        return (
-            "all values are there, in the order in which the replies came. Put them in the order"
-            " of the keys."
-        )
+        return say("order_of_replies")
     for key, value, right in zip(keys, values, expected, strict=True):
         if value != right:
-            return f"the value of {key!r} must be {right!r}, got {value!r}."
+            return say("another_value", key=key, right=right, value=value)
     if trial.most < min(2, len(keys)):
-        return (
-            "every value is right, but each call waited for the reply before it: an `await` in a"
-            " loop is the blocking client again. Start all calls, then await."
-        )
+        return say("one_at_a_time")
     if trial.most < len(keys):
-        return f"never more than {trial.most} of {len(keys)} calls were in flight at once."
+        return say("not_all_at_once", most=trial.most, keys=len(keys))
     return ""

@@ -19,10 +19,13 @@ from kvstore.course.exercises.server_trials import (
     server_and_address,
     unlogged,
 )
+from kvstore.course.lessons import words
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceStub,
 )
+
+say = words("07")
 
 AT_ONCE: Final = 130
 """More calls than Python's own pool for `asyncio.to_thread` has threads, 32 at most, and than any
@@ -41,10 +44,7 @@ FAILURES: Final = {
 STATUSES: Final = {**FAILURES, b"unknown": grpc.StatusCode.NOT_FOUND}
 
 
-BLOCKED = (
-    "while one call waited for the back end, the event loop did nothing else: your method blocks"
-    " its only thread. Wait with `await`, which lets other tasks run."
-)
+BLOCKED = say("blocks_the_loop")
 
 
 class _FrontUnderTrial:
@@ -65,22 +65,13 @@ class _FrontUnderTrial:
         details = str(error.details() or "")
         code: grpc.StatusCode = error.code()
         if code is grpc.StatusCode.UNIMPLEMENTED:
-            raise Wrong(
-                "the server does not know the method: connect the servicer and the server with"
-                " `add_KeyValueServiceServicer_to_server`, before `server.start()`."
-            )
+            raise Wrong(say("unknown_method"))
         if "AioRpcError" in details:
-            raise Wrong(
-                "the back end's call failed, and the error left your method: the caller got"
-                " UNKNOWN. Catch `grpc.aio.AioRpcError` and abort with its `code()`."
-            )
+            raise Wrong(say("error_left_the_method"))
         if "erialize" in details or "coroutine" in details:
-            raise Wrong(
-                "your method returned something else than a reply message: `await` the call to"
-                " the back end, and return its reply."
-            )
+            raise Wrong(say("no_reply_message"))
         if code is grpc.StatusCode.UNKNOWN:
-            raise Wrong(f"your method stopped with an error: {details}")
+            raise Wrong(say("method_failed", details=details))
         return code
 
     def loop_answers(self) -> bool:
@@ -149,16 +140,10 @@ def _connected(returned: Any) -> Iterator[Any]:
     """Yield a stub of the server that `serve` returned. Raises `Wrong` if none answers."""
     server, address = server_and_address(returned)
     if not isinstance(server, grpc.aio.Server):
-        raise Wrong(
-            f"the server must be one of `grpc.aio.server()`, got {type(server).__name__}: only"
-            " such a server runs coroutines on the event loop."
-        )
+        raise Wrong(say("no_aio_server", kind=type(server).__name__))
     with grpc.insecure_channel(address, options=OPTIONS) as channel:
         if not answers(channel):
-            raise Wrong(
-                f"no server answers at {address}. Did you `await server.start()`, and is `port`"
-                " what `server.add_insecure_port` returned?"
-            )
+            raise Wrong(say("no_server", address=address))
         yield KeyValueServiceStub(channel)
 
 
@@ -176,10 +161,7 @@ def _judge_front(answer: Any) -> Verdict:
         for step in (_values, _many_at_once, _ends, _deadlines):
             if problem := step(trial, draw):
                 return not_yet(problem)
-    return passed(
-        f"{AT_ONCE} calls waited for the back end at once, and the one thread of the event loop"
-        " was free meanwhile. Statuses and deadlines were passed on."
-    )
+    return passed(say("passed_front", at_once=AT_ONCE))
 
 
 def _values(trial: _FrontUnderTrial, draw: random.Random) -> str:
@@ -192,13 +174,10 @@ def _values(trial: _FrontUnderTrial, draw: random.Random) -> str:
             return BLOCKED
         found = trial.outcome(call)
         if found != VALUES[key]:
-            return f"the {attempt} Retrieve of {key!r} must return {VALUES[key]!r}, got {found!r}."
+            return say("another_reply", attempt=attempt, key=key, right=VALUES[key], found=found)
         calls = len(trial.back_end.arrived) - before
         if calls != 1:
-            return (
-                f"the {attempt} Retrieve of a key made {calls} calls to the back end: every call"
-                " of a user needs exactly one, because the value may have changed."
-            )
+            return say("not_one_call", attempt=attempt, calls=calls)
     return ""
 
 
@@ -216,21 +195,15 @@ def _many_at_once(trial: _FrontUnderTrial, draw: random.Random) -> str:
         early = waiting == AT_ONCE and wait_until(lambda: any(c.done() for c in calls), EARLY_S)
     found = [trial.outcome(call) for call in calls]
     if grpc.StatusCode.RESOURCE_EXHAUSTED in found:
-        return f"{AT_ONCE} users called, and your server refused some: set no limit on the calls."
+        return say("refused", at_once=AT_ONCE)
     if early:
-        return (
-            f"of {AT_ONCE} calls, some ended before the back end had answered: your method waits"
-            " for a time. The reply of the back end ends the wait."
-        )
+        return say("ended_early", at_once=AT_ONCE)
     if waiting == 1:
-        return (
-            f"{AT_ONCE} users called, and only one call at a time waited at the back end. The loop"
-            " was free, so something else lets one call pass at a time: a lock?"
-        )
+        return say("one_call_passes", at_once=AT_ONCE)
     if waiting < AT_ONCE:
-        return f"{AT_ONCE} users called, and never more than {waiting} calls waited at once."
+        return say("not_all_waited", at_once=AT_ONCE, waiting=waiting)
     if found != [VALUES[key] for key in keys]:
-        return "with many calls at once, a caller got the value of another caller's key."
+        return say("values_mixed_up")
     return ""
 
 
@@ -240,10 +213,7 @@ def _ends(trial: _FrontUnderTrial, draw: random.Random) -> str:
         found = trial.outcome(trial.begin(key))
         if found is not status:
             got = found.name if isinstance(found, grpc.StatusCode) else f"OK and {found!r}"
-            return (
-                f"the back end answered {status.name}, and the caller got {got}. Pass the status"
-                " on: `await context.abort(error.code(), error.details())`."
-            )
+            return say("another_status", name=status.name, got=got)
     return ""
 
 
@@ -254,8 +224,5 @@ def _deadlines(trial: _FrontUnderTrial, draw: random.Random) -> str:
         seen_s = trial.back_end.arrived[-1].deadline_s
         if not given_s / 2 < seen_s < 1.1 * given_s:  # gRPC rounds a deadline up
             has = "no deadline" if seen_s > 1e6 else f"a deadline of {seen_s:.1f} s"
-            return (
-                f"the caller waits for {given_s:.1f} s, and the call to the back end had {has}:"
-                " pass `timeout=context.time_remaining()`."
-            )
+            return say("another_deadline", given_s=given_s, has=has)
     return ""

@@ -14,9 +14,12 @@ import grpc
 from kvstore.course.exercises import Verdict, expect, judges, passed
 from kvstore.course.exercises.client_trials import GRACE_S, Requests, sending
 from kvstore.course.exercises.puppet import wait_for_count
+from kvstore.course.lessons import words
 from kvstore.course.stubs import noting
 from kvstore.server.hosted import replace_in_code
 from kvstore.v1 import kvstore_pb2 as pb
+
+say = words("08")
 
 NEAR_S: Final = 0.2
 """Times of the trial's clock that differ by less are the same: looking at it takes time, too."""
@@ -74,10 +77,7 @@ def _judge(answer: Any) -> Verdict:
     with clock.in_place(answer):
         _while_nothing_is_answered(answer, clock, [0.0, 1.0, 1.0, 4.0])
         _behind(answer, clock, [0.0, 1.0, 1.5, 4.0])
-    return passed(
-        "Each request left at its due time, whatever had become of the earlier ones. A call that"
-        " was sent late has a latency that says so."
-    )
+    return passed(say("passed_open_loop"))
 
 
 def _while_nothing_is_answered(answer: Any, clock: _Clock, due_s: Sequence[float]) -> None:
@@ -89,33 +89,30 @@ def _while_nothing_is_answered(answer: Any, clock: _Clock, due_s: Sequence[float
         early = sender.returns(GRACE_S)
         expect(
             early or reached or puppet.waiting != 1,
-            "no call has ended, and only one was sent: a method of the stub waits for its reply;"
-            " its `.future(request)` does not.",
+            say("waits_for_reply"),
         )
         expect(
             len(sent_s) == len(due_s),
-            f"there were {len(due_s)} due times, and you sent {len(sent_s)} calls.",
+            say("not_all_sent", due_s=len(due_s), sent_s=len(sent_s)),
         )
         at_s = [time_s - began_s for time_s in sent_s]
         expect(
             _near(at_s, due_s),
-            f"due at {_rounded(due_s)} s after the start, and sent at {_rounded(at_s)} s: wait"
-            " with `time.sleep` until the start plus the due time.",
+            say("another_time", due_s=_rounded(due_s), at_s=_rounded(at_s)),
         )
-        expect(not early, "no call has ended, and you returned: wait for the end of each call.")
+        expect(not early, say("returned_early"))
         clock.now_s = began_s + 10
         puppet.release(0, _FAILS)
         puppet.let_go()
-        expect(sender.returns(), "all calls have ended, one with an error. It does not return.")
+        expect(sender.returns(), say("never_returns"))
         expect(
             isinstance(sender.result, list) and len(sender.result) == len(due_s),
-            f"return a list with a latency for each call, got {sender.result!r:.60}.",
+            say("no_latencies", result=sender.result),
         )
         expected_s = sorted(10 - each_s for each_s in due_s)
         expect(
             _near(sorted(sender.result), expected_s),
-            f"calls due at {_rounded(due_s)} s ended at 10 s, and you returned"
-            f" {_rounded(sorted(sender.result))}: a latency is the end minus the due time.",
+            say("another_latency", due_s=_rounded(due_s), rounded=_rounded(sorted(sender.result))),
         )
 
 
@@ -130,17 +127,15 @@ def _behind(answer: Any, clock: _Clock, due_s: Sequence[float]) -> None:
     requests = Requests(_requests(), late)
     client = _noting(answer, clock, sent_s)
     with sending(client, requests, due_s, ended_first=True) as (_, sender):
-        expect(sender.returns(), "each call ended before its callback was added. It hangs.")
+        expect(sender.returns(), say("hangs"))
     at_s = [time_s - began_s for time_s in sent_s]
     expect(
         _near(at_s, [0, 2, 2, 4]),
-        f"the client was busy until 2 s. Due at {_rounded(due_s)} s, sent at {_rounded(at_s)} s:"
-        " what is late goes at once, and what comes later is still in time.",
+        say("late_in_all", due_s=_rounded(due_s), at_s=_rounded(at_s)),
     )
     expect(
         _near(sorted(sender.result), [0, 0, 0.5, 1.0]),
-        f"two calls were sent 1 and 0.5 s late and ended at once: you returned"
-        f" {_rounded(sorted(sender.result))}. A latency counts from the *due* time.",
+        say("latency_from_sending", rounded=_rounded(sorted(sender.result))),
     )
 
 

@@ -6,6 +6,9 @@ from typing import Any, Final
 
 from kvstore.course import my_code
 from kvstore.course.exercises import Verdict, expect, judges, passed
+from kvstore.course.lessons import words
+
+say = words("08")
 
 Order = Callable[[list[tuple[float, float]]], int]
 """From the waiting calls, each with its arrival and its work in seconds, to the place of one."""
@@ -46,26 +49,22 @@ class _Watched:
         self.asked += 1
         expect(
             isinstance(waiting, list) and set(waiting) <= self._calls and waiting,
-            "`choose` needs the list of the calls that wait, each as (arrival, work), got"
-            f" {waiting!r:.60}.",
+            say("choose_needs_the_waiting", waiting=waiting),
         )
         expect(
             waiting == sorted(waiting, key=lambda call: call[0]),
-            f"`choose` got {waiting!r:.80}: the calls stand in the order of their arrival.",
+            say("choose_out_of_order", waiting=waiting),
         )
         return self._order(waiting)
 
 
 @judges("08.response_times_by")
 def _judge(answer: Any) -> Verdict:
-    expect(answer([], [], ORDERS["the oldest"]) == [], "Without calls, return an empty list.")
+    expect(answer([], [], ORDERS["the oldest"]) == [], say("without_calls"))
     for arrivals_s, work_s in (*CASES, *map(_drawn, (10, 40))):
         for name, order in ORDERS.items():
             _look_at(answer, arrivals_s, work_s, name, order)
-    return passed(
-        "The worker never stops a call that it has begun, never waits while a call waits, and asks"
-        " who is next each time that it is free."
-    )
+    return passed(say("passed_order"))
 
 
 def _look_at(
@@ -78,19 +77,17 @@ def _look_at(
     times_s = answer(list(arrivals_s), list(work_s), watched)
     expect(
         isinstance(times_s, list) and len(times_s) == len(expected_s),
-        f"Return a list with the response time of each of the {len(expected_s)} calls, got"
-        f" {times_s!r:.60}.",
+        say("no_times", expected_s=len(expected_s), times_s=times_s),
     )
     for number, (time_s, right_s) in enumerate(zip(times_s, expected_s, strict=True)):
         expect(
             abs(time_s - right_s) < 1e-6,
-            f"{where}: call {number} takes {right_s:g} s, and you returned {time_s:g}."
+            say("another_response_time", where=where, number=number, right_s=right_s, time_s=time_s)
             + _why(times_s, expected_s, arrivals_s, work_s, number),
         )
     expect(
         watched.asked == len(expected_s),
-        f"{where}: `choose` was asked {watched.asked} times for {len(expected_s)} calls. Ask once"
-        " for each call that begins.",
+        say("asked_too_often", where=where, asked=watched.asked, expected_s=len(expected_s)),
     )
 
 

@@ -29,8 +29,11 @@ from kvstore.course.exercises import (
 )
 from kvstore.course.exercises.puppet import Puppet, Script, served, wait_until
 from kvstore.course.exercises.server_trials import SETTLE_S, unlogged
+from kvstore.course.lessons import words
 from kvstore.v1.kvstore_pb2 import DESCRIPTOR, RetrieveRequest, UpdateRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+
+say = words("09")
 
 DEADLINE_S: Final = 8.0
 SERVICE: Final = DESCRIPTOR.services_by_name["KeyValueService"]
@@ -77,12 +80,9 @@ class Trial:
         if "the check wants" in details and error.code() is grpc.StatusCode.UNKNOWN:
             return "FAILED"
         if "Exception" in details or "serialize" in details:
-            raise Wrong(f"a call ended with an error in your code: {details[:200]}")
+            raise Wrong(say("failed_inside", detail=details[:200]))
         if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-            raise Wrong(
-                "the server no longer knows its methods: return a handler, with"
-                " `return grpc.unary_unary_rpc_method_handler(...)`."
-            )
+            raise Wrong(say("unknown_method"))
         return str(error.code().name)
 
 
@@ -104,19 +104,13 @@ def _unwritten(answer: Callable[..., Any]) -> None:
     if interceptor is NOT_ATTEMPTED:
         raise StubReached
     if not isinstance(interceptor, grpc.ServerInterceptor):
-        raise Wrong(
-            f"`Shed(limit)` must be an interceptor, got {type(interceptor).__name__}: write"
-            " `class Shed(grpc.ServerInterceptor):` and hand in the class."
-        )
+        raise Wrong(say("no_interceptor", kind=type(interceptor).__name__))
     whole = grpc.unary_unary_rpc_method_handler(lambda request, context: request)
     handler = interceptor.intercept_service(lambda details: whole, DETAILS)
     if handler is NOT_ATTEMPTED:
         raise StubReached
     if not callable(getattr(handler, "unary_unary", None)):
-        raise Wrong(
-            f"`intercept_service` must return a handler, got {handler!r:.60}: make one with"
-            " `grpc.unary_unary_rpc_method_handler(...)`."
-        )
+        raise Wrong(say("no_handler", handler=handler))
 
 
 @judges("09.shed")
@@ -135,10 +129,7 @@ def _judge_shed(answer: Any) -> Verdict:
     with running(Puppet(SCRIPT), 2, (answer(4),)) as trial:
         if problem := _cancelled_in_the_queue(trial, 4):
             return not_yet(problem)
-    return passed(
-        "never more than the limit were in the servicer, and the others were refused at once. Each"
-        " place came back, also after an error and after a caller that gave up."
-    )
+    return passed(say("passed_shed"))
 
 
 def _one_by_one(trial: Trial, limit: int, draw: random.Random) -> str:
@@ -148,12 +139,9 @@ def _one_by_one(trial: Trial, limit: int, draw: random.Random) -> str:
         call = trial.begin(key)
         end = trial.end_of(call)
         if end != "OK":
-            return (
-                f"limit {limit}, and one call after the other: call {number + 1} ended with {end}. "
-                "A call that has ended must give its place back."
-            )
+            return say("place_lost", limit=limit, call=number + 1, end=end)
         if (value := call.result().value) != b"value of " + key:
-            return f"the reply of the servicer must come through, got {value!r} for {key!r}."
+            return say("another_reply", value=value, key=key)
     return ""
 
 
@@ -171,26 +159,24 @@ def _too_many(trial: Trial, limit: int, draw: random.Random) -> str:
             inside, refused = trial.servicer.waiting, [call for call in calls if call.done()]
             trial.servicer.let_go()
         if inside > limit:
-            return (
-                f"limit {limit}, and {inside} calls were in the servicer at once. All methods"
-                " share the places: make the semaphore in `__init__`, one for all calls."
-            )
+            return say("too_many_inside", limit=limit, inside=inside)
         if len(refused) < len(calls) - limit:
-            return (
-                f"limit {limit}, and {len(calls)} calls at once: a call without a place must be"
-                f" refused *at once*. Refused while the others were held: {len(refused)} of"
-                f" {len(calls) - limit}. `acquire(blocking=False)` does not wait."
+            return say(
+                "not_refused_at_once",
+                limit=limit,
+                calls=len(calls),
+                refused=len(refused),
+                wanted=len(calls) - limit,
             )
         if inside < limit:
-            return (
-                f"limit {limit}, {len(calls)} calls at once: only {inside} were let in at the"
-                f" {attempt} attempt. Does each call give back one place, and no call two?"
+            return say(
+                "too_few_let_in", limit=limit, calls=len(calls), inside=inside, attempt=attempt
             )
         ends = {trial.end_of(call) for call in refused}
         if ends != {REFUSED}:
-            return f"a refused call must end with {REFUSED}, got {', '.join(sorted(ends))}."
+            return say("another_refusal", refused=REFUSED, ends=", ".join(sorted(ends)))
         if {trial.end_of(call) for call in calls if call not in refused} != {"OK"}:
-            return "a call that was let in must end as the servicer ends it."
+            return say("another_end")
     return ""
 
 
@@ -207,23 +193,14 @@ def _errors(trial: Trial, limit: int, draw: random.Random) -> str:
     for _ in range(limit + 1):
         end = trial.end_of(trial.begin(b"fails"))
         if end == "OK":
-            return "the servicer raised an error, and the call ended OK: let the error out."
+            return say("error_swallowed")
         if end == REFUSED:
-            return (
-                "calls failed in the servicer, and then there was no place left: give the place"
-                " back in `finally`, so that it comes back after an error, too."
-            )
+            return say("place_lost_after_error")
         if end != "FAILED":
-            return (
-                "the servicer raised an error, which gRPC reports as UNKNOWN, and the call ended"
-                f" with {end}: let the error out as it is."
-            )
+            return say("error_changed", end=end)
     end = trial.end_of(trial.begin(b"aborts"))
     if end != "FAILED_PRECONDITION":
-        return (
-            f"the servicer aborted with FAILED_PRECONDITION, and the call ended with {end}: let the"
-            " error of `context.abort` out as it is."
-        )
+        return say("abort_swallowed", end=end)
     return ""
 
 
@@ -233,11 +210,7 @@ def _the_last_place(answer: Any, steps: controlled_time.Steps) -> str:
         with running(Puppet(SCRIPT), 4, (answer(1),)) as trial:
             inside, stopped = _both_inside(trial, steps, number)
         if inside > 1:
-            return (
-                "limit 1: one call stood still after its look at the places, another one came, and"
-                " both took the last place. To look and to take must be one step, such as"
-                " `acquire(blocking=False)` of a semaphore, or stand under one lock."
-            )
+            return say("two_took_the_last_place")
         if not stopped:
             break
     return ""
@@ -268,11 +241,7 @@ def _two_ends(answer: Any, steps: controlled_time.Steps) -> str:
         with running(Puppet(SCRIPT), 8, (answer(2),)) as trial:
             inside, stopped = _let_in_after_two_ends(trial, steps, number)
         if inside != 2:
-            return (
-                "limit 2: two calls gave back their places at the same time, and then"
-                f" {inside} of four calls were let in. `count -= 1` is three steps, and another"
-                " thread can run between them: use a semaphore, or hold one lock."
-            )
+            return say("two_gave_back_one", inside=inside)
         if not stopped:
             break
     return ""
@@ -328,9 +297,5 @@ def _cancelled_in_the_queue(trial: Trial, limit: int) -> str:
         time.sleep(5 * SETTLE_S)  # the server must hear of it before a thread is free
         threads_are_free.set()
         if trial.end_of(trial.begin()) == REFUSED:
-            return (
-                "some callers gave up while their calls waited for a thread, and their places never"
-                " came back. gRPC does not run the method for them. Take the place in the function"
-                " that gives it back, not in `intercept_service`."
-            )
+            return say("place_lost_in_the_queue")
     return ""

@@ -15,8 +15,11 @@ from kvstore.course import my_code
 from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import Puppet, puppet
+from kvstore.course.lessons import words
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+
+say = words("10")
 
 # 10.retry_config --------------------------------------------------------------------------------
 
@@ -44,7 +47,7 @@ def _calling(config: Any) -> Iterator[tuple[Puppet, Callable[[str], str]]]:
     try:
         text = json.dumps(config)
     except TypeError as error:
-        raise _BadConfig(f"`json.dumps` cannot write what you returned: {error}.") from None
+        raise _BadConfig(say("not_json", error=error)) from None
     options = [*OPTIONS, ("grpc.service_config", text)]
     with (
         puppet({b"OK": b""}, FAILURES) as (server, address),
@@ -66,7 +69,7 @@ def _call(stub: Any, status: str) -> str:
         stub.Retrieve(RetrieveRequest(key=status.encode()), timeout=10)
     except grpc.RpcError as error:
         if "service config" in str(error.details() or ""):
-            raise _BadConfig("gRPC does not accept this service config.") from None
+            raise _BadConfig(say("not_accepted")) from None
         return str(error.code().name)
     return "OK"
 
@@ -80,35 +83,32 @@ def _judge_retry_config(answer: Any) -> Verdict:
                 return not_yet(problem)
     except _BadConfig as bad:
         return not_yet(f"{bad} {_bad_field(answer(3, 0.05, 10, 0.1))}")
-    return passed(
-        "the server counted the attempts: as many as you allow while there is budget, and one for"
-        " each call when there is none."
-    )
+    return passed(say("passed_retry_config"))
 
 
 def _bad_field(config: Any) -> str:
     """Return which field gRPC refuses, as far as its rules for a retry policy say it."""
     methods = config.get("methodConfig", []) if isinstance(config, dict) else []
     if not isinstance(methods, list):
-        return "`methodConfig` is a list of dicts."
+        return say("no_method_config")
     for method in methods:
         policy = method.get("retryPolicy", {}) if isinstance(method, dict) else {}
         for name in "initialBackoff", "maxBackoff":
             if not re.fullmatch(r"\d+(\.\d{1,9})?s", str(policy.get(name, ""))):
-                return f'`{name}` is text such as `"0.05s"`, got {policy.get(name)!r:.40}.'
+                return say("no_pause", name=name, value=policy.get(name))
         attempts = policy.get("maxAttempts")
         if not isinstance(attempts, int) or attempts < 2:
-            return f"`maxAttempts` is a whole number of 2 or more, got {attempts!r:.40}."
+            return say("no_attempts", attempts=attempts)
         growth = policy.get("backoffMultiplier")
         if not isinstance(growth, int | float) or growth <= 0:
-            return f"`backoffMultiplier` is a number above 0, got {growth!r:.40}."
+            return say("no_multiplier", growth=growth)
         codes = policy.get("retryableStatusCodes")
         if not isinstance(codes, list) or not {*codes} <= {*OTHERS, "UNAVAILABLE"} or not codes:
-            return f"`retryableStatusCodes` is a list of names of statuses, got {codes!r:.40}."
+            return say("no_codes", codes=codes)
     for name, value in dict(config.get("retryThrottling", {})).items():
         if not isinstance(value, int | float) or value <= 0:
-            return f"`{name}` is a number above 0, got {value!r:.40}."
-    return "Compare its names and nesting with the list above the cell."
+            return say("no_budget_number", name=name, value=value)
+    return say("field_unknown")
 
 
 def _attempts(answer: Any, draw: random.Random) -> str:
@@ -118,23 +118,13 @@ def _attempts(answer: Any, draw: random.Random) -> str:
             call("UNAVAILABLE")
             count = len(_attempts_of(server))
             if count == 1:
-                return (
-                    "a call failed with UNAVAILABLE, and the server saw one attempt: is the policy"
-                    ' at `config["methodConfig"][0]["retryPolicy"]`, and does `"name": [{}]` name'
-                    " all methods?"
-                )
+                return say("no_policy")
             if count != attempts:
-                return (
-                    f"attempts = {attempts}: the server saw {count} attempts of one call."
-                    " `maxAttempts` counts the first attempt, too."
-                )
+                return say("another_number_of_attempts", attempts=attempts, count=count)
             for status in OTHERS:
                 call(status)
                 if (count := len(_attempts_of(server))) != 1:
-                    return (
-                        f"a call that ended with {status} was sent {count} times: retry UNAVAILABLE"
-                        " and nothing else."
-                    )
+                    return say("retries_others", status=status, count=count)
     return ""
 
 
@@ -145,19 +135,13 @@ def _pauses(answer: Any, draw: random.Random) -> str:
         call("UNAVAILABLE")
         first, second = _attempts_of(server)
         if second - first < 0.7 * first_s:
-            return (
-                f"first_pause_s = {first_s}, and the second attempt came after"
-                f" {second - first:.3f} s: `initialBackoff` is the first pause, as text in seconds."
-            )
+            return say("another_first_pause", first_s=first_s, waited_s=second - first)
     with _calling(answer(2, SHORT_S, 100, 0.1)) as (server, call):
         for _ in range(6):
             call("UNAVAILABLE")
         at_s = _attempts_of(server)
         if min(later - at for at, later in zip(at_s[::2], at_s[1::2], strict=True)) > 0.17:
-            return (
-                f"first_pause_s = {SHORT_S}, and each second attempt came much later: use the"
-                " argument."
-            )
+            return say("first_pause_fixed", short_s=SHORT_S)
     return ""
 
 
@@ -167,13 +151,10 @@ def _longer_pauses(answer: Any, draw: random.Random) -> str:
     for method in config["methodConfig"]:
         policy = method.get("retryPolicy", {})
         if policy.get("backoffMultiplier", 2) != 2:
-            return (
-                "the pause doubles after each attempt, got"
-                f" `backoffMultiplier` {policy['backoffMultiplier']!r}."
-            )
+            return say("another_multiplier", multiplier=policy["backoffMultiplier"])
         longest = str(policy.get("maxBackoff", "1s"))
         if float(longest.removesuffix("s")) != 1:
-            return f'the longest pause is 1 s, `"1s"` as text, got `maxBackoff` {longest!r}.'
+            return say("another_longest_pause", longest=longest)
     return ""
 
 
@@ -197,15 +178,9 @@ def _budget(answer: Any, draw: random.Random) -> str:
                 call("UNAVAILABLE")
         retries = len(server.arrived) - CALLS
         if retries == 3 * CALLS:
-            return (
-                f"{CALLS} calls failed, and each was sent 4 times: there is no budget."
-                " `retryThrottling` stands beside `methodConfig`, not inside it."
-            )
+            return say("no_budget", calls=CALLS)
         if retries != (right := _retries_allowed(tokens, 4)):
-            return (
-                f"tokens = {tokens}: {CALLS} calls failed, and there were {retries} retries, where"
-                f" {right} are right. `maxTokens` is the number of tokens at the start."
-            )
+            return say("another_budget", tokens=tokens, calls=CALLS, retries=retries, right=right)
     return ""
 
 
@@ -223,11 +198,7 @@ def _refill(answer: Any, draw: random.Random) -> str:
             _attempts_of(server)
             call("UNAVAILABLE")
             if (count := len(_attempts_of(server))) != expected:
-                return (
-                    f"ratio = {ratio}: after all tokens were lost, answers earned some, and a"
-                    f" failing call was then sent {count} times, where {expected} is right."
-                    " `tokenRatio` is what one answer earns."
-                )
+                return say("another_ratio", ratio=ratio, count=count, expected=expected)
     return ""
 
 

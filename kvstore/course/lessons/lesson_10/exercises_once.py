@@ -7,8 +7,11 @@ import grpc
 
 from kvstore.course.exercises import Verdict, expect, judges, passed
 from kvstore.course.exercises.puppet import served
+from kvstore.course.lessons import words
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+
+say = words("10")
 
 DEADLINE_S = 8.0
 LONG_S = 0.6
@@ -19,18 +22,15 @@ LONG_S = 0.6
 def _judge_once(answer: Any) -> Verdict:
     if not isinstance(answer, type):
         answer()  # it may still have to be written
-        expect(False, "give the class `Once` itself.")
-    expect(hasattr(answer, "Retrieve"), "a store answers all four methods: `class Once(Store)`.")
+        expect(False, say("no_class"))
+    expect(hasattr(answer, "Retrieve"), say("no_store"))
     store = answer()
     with (
         served(store, ThreadPoolExecutor(8)) as address,
         grpc.insecure_channel(address) as channel,
     ):
         _try(KeyValueServiceStub(channel), store)
-    return passed(
-        "a Create that comes twice with one id is OK twice and stored once. Another one of this key"
-        " gets ALREADY_EXISTS."
-    )
+    return passed(say("passed_once"))
 
 
 def _try(stub: Any, store: Any) -> None:
@@ -49,35 +49,33 @@ def _try(stub: Any, store: Any) -> None:
         return value
 
     first = end(send(b"cup", b"tea", "id 1"))
-    expect(first == "OK", f"a Create of a new key with an id ended with {first}.")
+    expect(first == "OK", say("create_failed", first=first))
     again = end(send(b"cup", b"tea", "id 1"))
-    expect(again == "OK", f"the same Create with the same id, sent again, ended with {again}.")
+    expect(again == "OK", say("repeated_refused", again=again))
     other = end(send(b"cup", b"milk", "id 2"))
     expect(
         other == "ALREADY_EXISTS",
-        f"a Create of the same key with another id ended with {other}: it is another client's.",
+        say("other_client_accepted", other=other),
     )
-    expect(value_of(b"cup") == b"tea", "a Create that must fail has changed the value.")
+    expect(value_of(b"cup") == b"tea", say("refused_and_stored"))
     second_key = end(send(b"pot", b"tea", "id 3"))
-    expect(second_key == "OK", f"a Create of a second new key ended with {second_key}.")
+    expect(second_key == "OK", say("second_key_refused", second_key=second_key))
     plain = [end(send(b"jug", b"water")) for _ in range(2)]
     expect(
         plain == ["OK", "ALREADY_EXISTS"],
-        f"two Creates without an id ended with {plain[0]} and {plain[1]}: two calls without an id"
-        " have no id in common.",
+        say("without_an_id", first=plain[0], second=plain[1]),
     )
     disk_s, store.write_s = store.write_s, LONG_S
     at_once = [send(b"can", b"oil", "id 4") for _ in range(2)]
     ends = [end(call) for call in at_once]
     expect(
         ends == ["OK", "OK"],
-        f"two Creates with one id at the same time ended with {ends[0]} and {ends[1]}. Look for the"
-        " key and note the id with the lock held, after the disk.",
+        say("two_at_once", first=ends[0], second=ends[1]),
     )
     store.write_s = disk_s
     late = end(send(b"mug", b"soup", "id 5", timeout_s=0.01))
     again = end(send(b"mug", b"soup", "id 5"))
     expect(
         again == "OK",
-        f"a Create ended with {late} at its client. Sent again with its id, it ended with {again}.",
+        say("cut_and_repeated", late=late, again=again),
     )

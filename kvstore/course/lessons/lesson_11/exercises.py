@@ -23,9 +23,12 @@ from kvstore.course.exercises import (
     passed,
 )
 from kvstore.course.exercises.puppet import Puppet, puppet, turns, wait_until
+from kvstore.course.lessons import words
 from kvstore.course.stubs import noting
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+
+say = words("11")
 
 SOON_S, NEVER_S = 0.05, 30.0
 """A delay that is over soon, and one that is not over during the check."""
@@ -95,15 +98,9 @@ class _Replicas:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         if not sent_s:
-            return (
-                f"`after_s = {after_s:g}`: after {MOST_LATE * after_s:.2f} s without a reply the"
-                " second server was not called. Wait for `after_s` seconds, no longer."
-            )
+            return say("second_too_late", after_s=after_s, late_s=MOST_LATE * after_s)
         if sent_s[0] - began_s < 0.99 * after_s:
-            return (
-                f"`after_s = {after_s:g}`, and the second server was called after"
-                f" {sent_s[0] - began_s:.3f} s: wait for `after_s` seconds, no less."
-            )
+            return say("second_too_soon", after_s=after_s, sent_s=sent_s[0] - began_s)
         return ""
 
     @asynccontextmanager
@@ -149,9 +146,7 @@ def _judge_hedged(answer: Any) -> Verdict:
         if found is NOT_ATTEMPTED:
             raise StubReached
         if not inspect.isawaitable(found):
-            return not_yet(
-                "write a coroutine: `async def hedged(first, second, request, after_s):`."
-            )
+            return not_yet(say("no_coroutine"))
     for steps, after_s, count in (
         (_first_is_quick, NEVER_S, 1),
         (_first_waits_for_second, SOON_S, 1),
@@ -165,10 +160,7 @@ def _judge_hedged(answer: Any) -> Verdict:
         with _replicas() as replicas:
             if problem := asyncio.run(replicas.delay(answer, after_s)):
                 return not_yet(problem)
-    return passed(
-        "the second server was called only after the delay, the first reply won, and the other call"
-        " was cancelled."
-    )
+    return passed(say("passed_hedged"))
 
 
 def _arrives(back_end: Puppet, count: int = 1) -> bool:
@@ -178,81 +170,62 @@ def _arrives(back_end: Puppet, count: int = 1) -> bool:
 def _first_is_quick(replicas: _Replicas, tasks: list[Any]) -> str:
     """The first server answers before the delay is over: one call in all."""
     if not wait_until(lambda: replicas.first.arrived or tasks[0].done()) or tasks[0].done():
-        return "no call came to the first server: begin with `first.Retrieve(request)`."
+        return say("no_first_call")
     time.sleep(SETTLE_S)
     if replicas.second.arrived:
-        return (
-            f"`after_s = {NEVER_S:g}`, and the second server was called at once. Wait for the first"
-            " reply until `after_s` seconds have passed: `asyncio.wait(..., timeout=after_s)`."
-        )
+        return say("second_at_once", never_s=NEVER_S)
     if not replicas.loop_answers():
-        return "your coroutine blocks the event loop while it waits: wait with `await`."
+        return say("blocks_the_loop")
     replicas.first.release(0)
     if not wait_until(tasks[0].done):
-        return (
-            f"`after_s = {NEVER_S:g}`: the first server answered, and your coroutine still waits."
-            " A reply ends the wait."
-        )
+        return say("waits_after_the_first", never_s=NEVER_S)
     if _value(tasks[0]) != b"first":
-        return f"return the reply of the first server, got {tasks[0].result()!r:.60}."
+        return say("not_the_first_reply", result=tasks[0].result())
     time.sleep(SETTLE_S)
     if replicas.second.arrived:
-        return "the first server had answered, and the second one was called all the same."
+        return say("second_called_in_vain")
     return ""
 
 
 def _first_waits_for_second(replicas: _Replicas, tasks: list[Any]) -> str:
     """The first server hangs, and the second one answers."""
     if not _arrives(replicas.second):
-        return (
-            f"`after_s = {SOON_S:g}` had passed without a reply, and the second server was not"
-            " called."
-        )
+        return say("no_second_call", soon_s=SOON_S)
     replicas.second.release(0)
     if not wait_until(tasks[0].done):
-        return (
-            "the second server has answered, and your coroutine still waits for the first one:"
-            " `return_when=asyncio.FIRST_COMPLETED`."
-        )
+        return say("waits_for_the_first")
     if _value(tasks[0]) != b"second":
-        return f"return the reply of the second server, got {tasks[0].result()!r:.60}."
+        return say("not_the_second_reply", result=tasks[0].result())
     if not wait_until(lambda: replicas.first.given_up):
-        return "the second server has answered: cancel the call to the first one, it is not needed."
+        return say("first_not_cancelled")
     if len(replicas.first.arrived) + len(replicas.second.arrived) > 2:
-        return "send each server one call, not more."
+        return say("called_too_often")
     return ""
 
 
 def _first_comes_late(replicas: _Replicas, tasks: list[Any]) -> str:
     """Both servers have the request, and the first one answers after all."""
     if not _arrives(replicas.second):
-        return "the second server was not called."
+        return say("second_not_called")
     time.sleep(SETTLE_S)
     if replicas.first.given_up:
-        return (
-            "the first call was cancelled when the second one was sent. Keep it: the first server"
-            " may still be faster."
-        )
+        return say("first_cancelled_too_soon")
     replicas.first.release(0)
     if not wait_until(tasks[0].done) or _value(tasks[0]) != b"first":
-        return (
-            "both servers had the request, and the first one answered first: your coroutine waited"
-            " for the second one. The first *reply* wins, from either server."
-        )
+        return say("first_reply_lost")
     if not wait_until(lambda: replicas.second.given_up):
-        return "the first server has answered after all: cancel the call to the second one."
+        return say("second_not_cancelled")
     return ""
 
 
 def _many(replicas: _Replicas, tasks: list[Any]) -> str:
     """Several reads on one event loop: none may block the others."""
     if not _arrives(replicas.second, AT_ONCE):
-        return (
-            f"{AT_ONCE} reads at once, and the second server got {len(replicas.second.arrived)}"
-            " calls. The reads must not wait for each other."
+        return say(
+            "reads_wait_for_each_other", at_once=AT_ONCE, arrived=len(replicas.second.arrived)
         )
     for number in range(AT_ONCE):
         replicas.second.release(number)
     if not wait_until(lambda: all(task.done() for task in tasks)):
-        return f"{AT_ONCE} reads at once, and some never ended."
+        return say("reads_never_ended", at_once=AT_ONCE)
     return ""

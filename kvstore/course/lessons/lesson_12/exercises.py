@@ -10,6 +10,9 @@ import grpc
 
 from kvstore.course.exercises import Verdict, expect, judges, not_yet, passed
 from kvstore.course.exercises.puppet import counting
+from kvstore.course.lessons import words
+
+say = words("12")
 
 # 12.spread ----------------------------------------------------------------------------------------
 
@@ -31,18 +34,15 @@ def _judge_spread(answer: Any) -> Verdict:
                     channel.close()
         if problem:
             return not_yet(f"`spread(addresses)` with {count} addresses: {problem}")
-    return passed(
-        "one channel, and each of 2 and of 4 servers answered its share of the calls. The channel"
-        " has a connection to each address."
-    )
+    return passed(say("passed_spread"))
 
 
 def _spread_problem(channel: Any, counts: Sequence[Counter[str]]) -> str:
     """Return what is wrong with the channel, or ""."""
     if isinstance(channel, list | tuple):
-        return "return one channel, not several: gRPC chooses the server for each call."
+        return say("several_channels")
     if not isinstance(channel, grpc.Channel):
-        return f"return an open `grpc.Channel`, got {type(channel).__name__}."
+        return say("no_channel", kind=type(channel).__name__)
     call = channel.unary_unary("/any/Method")
     give_up_s = time.perf_counter() + PATIENCE_S
     try:
@@ -55,27 +55,20 @@ def _spread_problem(channel: Any, counts: Sequence[Counter[str]]) -> str:
         for _ in range(CALLS_EACH * len(counts)):
             call(b"", timeout=PATIENCE_S, wait_for_ready=True)
     except ValueError:
-        return "the channel is closed already. Return it open; the check closes it."
+        return say("closed")
     except grpc.RpcError as error:
-        return (
-            f"a call failed with {error.code().name} ({error.details()}): are the addresses joined"
-            " by commas, with `ipv4:` once in front, and is the service config valid JSON?"
-        )
+        return say("call_failed", name=error.code().name, details=error.details())
     return _share_problem([each.total() - was for each, was in zip(counts, before, strict=True)])
 
 
 def _share_problem(answered: Sequence[int]) -> str:
     reached = sum(count > 0 for count in answered)
     if not reached:
-        return "the calls reached another server. Use the addresses as the target of the channel."
+        return say("another_server")
     if reached == 1:
-        return (
-            f"one server answered all {sum(answered)} calls. The channel may know all addresses;"
-            " its policy is still `pick_first`, which takes one and keeps it. Choose another"
-            " policy in the service config."
-        )
+        return say("one_server", answered=sum(answered))
     if min(answered) < CALLS_EACH / 3:
-        return f"the servers answered {list(answered)} calls: each should get an even share."
+        return say("uneven", answered=list(answered))
     return ""
 
 
@@ -94,7 +87,7 @@ def _owners(answer: Any, servers: tuple[str, ...]) -> list[str]:
         name = answer(key, servers)
         expect(
             name in servers,
-            f"With servers = {servers} it returned {name!r:.40}: return one of these names.",
+            say("no_server_name", servers=servers, name=name),
         )
         owners.append(name)
     return owners
@@ -104,29 +97,25 @@ def _owners(answer: Any, servers: tuple[str, ...]) -> list[str]:
 def _judge_owner(answer: Any) -> Verdict:
     four = _owners(answer, NAMES[:4])
     again = _owners(answer, NAMES[:4])
-    expect(four == again, "For the same key it returned two servers. Leave chance out of it.")
+    expect(four == again, say("by_chance"))
     five = _owners(answer, NAMES)
     for before, after, key in zip(four, five, KEYS, strict=True):
         expect(
             after in (before, NAMES[4]),
-            f"{NAMES[4]} joins, and {key!r} moves from {before} to {after}: keys may move to the"
-            " new server only. A server's points must not depend on the number of servers.",
+            say("moved_elsewhere", name=NAMES[4], key=key, before=before, after=after),
         )
     expect(
         four == _owners(answer, NAMES[3::-1]),
-        "The same servers in another order, and keys move: use the names, not their places.",
+        say("by_place"),
     )
     for servers, owners in ((NAMES[:4], four), (NAMES, five)):
         counts = {name: owners.count(name) for name in servers}
         mean = len(KEYS) / len(servers)
         expect(
             LEAST * mean < min(counts.values()) and max(counts.values()) < MOST * mean,
-            f"Of {len(KEYS)} keys the servers have {counts}. Give each a hundred points on the"
-            " circle, in different places.",
+            say("uneven_keys", keys=len(KEYS), counts=counts),
         )
     ends = {answer(key, NAMES[:1]) for key in KEYS[:50]}
     expect(ends == {NAMES[0]}, "One server has all keys.")
     moved = sum(a != b for a, b in zip(four, five, strict=True))
-    return passed(
-        f"a server joined four, and {moved / len(KEYS):.0%} of the keys moved, all of them to it."
-    )
+    return passed(say("passed_owner", share=moved / len(KEYS)))

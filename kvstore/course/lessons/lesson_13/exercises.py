@@ -8,6 +8,9 @@ from typing import Any, Final
 
 from kvstore.course import my_code
 from kvstore.course.exercises import Verdict, expect, judges, not_yet, passed
+from kvstore.course.lessons import words
+
+say = words("13")
 
 ASKED: Final = 300
 """How often the function is asked with the same counts: a server that may be chosen is, then."""
@@ -21,17 +24,15 @@ def _choices(answer: Any, given: Sequence[int], times: int) -> list[int]:
         chosen = answer(passed_on)
         expect(
             passed_on == list(given),
-            f"With open_calls = {list(given)} it changed the list to {passed_on}. The client counts"
-            " the calls; your function only reads them.",
+            say("list_changed", given=list(given), passed_on=passed_on),
         )
         expect(
             isinstance(chosen, int) and not isinstance(chosen, bool),
-            f"Return the number of a server, an int, got {chosen!r:.40}.",
+            say("no_number", chosen=chosen),
         )
         expect(
             0 <= chosen < len(given),
-            f"With {len(given)} servers it returned {chosen}. They are numbered from 0 to"
-            f" {len(given) - 1}.",
+            say("no_such_server", given=len(given), chosen=chosen, last=len(given) - 1),
         )
         made.append(chosen)
     return made
@@ -67,14 +68,18 @@ def _judge_least_open(answer: Any) -> Verdict:
         (chosen,) = _choices(answer, given, 1)
         if given[chosen] > min(given):
             return not_yet(
-                f"{_not_the_fewest(answer)}With open_calls = {given} it returned {chosen}, a"
-                f" server with {given[chosen]} open calls. Another one has {min(given)}."
+                say(
+                    "not_the_fewest",
+                    why=_not_the_fewest(answer),
+                    given=given,
+                    chosen=chosen,
+                    its_calls=given[chosen],
+                    fewest=min(given),
+                )
             )
     for given in TIES:
         _look_at_a_tie(answer, given)
-    return passed(
-        "always a server with the fewest open calls, and of several not always the same one."
-    )
+    return passed(say("passed_least_open"))
 
 
 def _not_the_fewest(answer: Any) -> str:
@@ -105,14 +110,12 @@ def _look_at_a_tie(answer: Any, given: Sequence[int]) -> None:
     which = {lowest[0]: "the first", lowest[-1]: "the last"}.get(made[0], "the same")
     expect(
         len(set(made)) > 1,
-        f"With open_calls = {list(given)} it always returned {made[0]}: {which} of the servers"
-        " with the fewest. Every client would call that one. Take one of them at random.",
+        say("same_of_a_tie", given=list(given), made=made[0], which=which),
     )
     missing = sorted(set(lowest) - set(made))
     expect(
         not missing,
-        f"With open_calls = {list(given)} it never returned {(missing or [0])[0]} in {ASKED} tries,"
-        " and that server has the fewest as well. Take any of them.",
+        say("never_of_a_tie", given=list(given), missing=(missing or [0])[0], asked=ASKED),
     )
 
 
@@ -138,7 +141,7 @@ class _Scripted:
     def __call__(self, report: list[int]) -> int:
         expect(
             isinstance(report, list) and len(report) == max(self._order) + 1,
-            f"`choose` needs a list with the open calls of each server, got {report!r:.40}.",
+            say("choose_needs_a_list", report=report),
         )
         self.reports.append(report)
         self.counts.append(list(report))
@@ -155,36 +158,46 @@ def _look_at(answer: Any, servers: int, every_s: float) -> None:
     times_s = answer(list(arrivals_s), SERVICE_S, servers, choose, every_s)
     expect(
         isinstance(times_s, list) and len(times_s) == CALLS,
-        f"Return a list with the response time of each of the {CALLS} calls, got {times_s!r:.40}.",
+        say("no_times", calls=CALLS, times_s=times_s),
     )
     asked = len(choose.reports)
-    expect(asked == CALLS, f"`choose` was called {asked} times for {CALLS} calls: once for each.")
+    expect(asked == CALLS, say("not_asked_once", asked=asked, calls=CALLS))
     where = f"With {servers} servers and every_s = {every_s:g}"
     for number, (time_s, right_s) in enumerate(zip(times_s, expected, strict=True)):
         expect(
             abs(time_s - right_s) < 1e-6,
-            f"{where}, call {number} arrives at {arrivals_s[number]:.3f} s and takes"
-            f" {right_s:.3f} s: it waits until its server is free, and then takes {SERVICE_S:g} s."
-            f" You returned {time_s:.3f}. {_why_not_this_time(time_s, right_s)}",
+            say(
+                "another_time",
+                where=where,
+                number=number,
+                at_s=arrivals_s[number],
+                right_s=right_s,
+                service_s=SERVICE_S,
+                time_s=time_s,
+                why=_why_not_this_time(time_s, right_s),
+            ),
         )
     for number, (report, counts) in enumerate(zip(choose.counts, right.counts, strict=True)):
         expect(
             list(report) == counts,
-            f"{where}, the report for call {number} is {counts}, and `choose` got {report}."
-            f" {_why_not_this_report(number, report, counts, every_s)}",
+            say(
+                "another_report",
+                where=where,
+                number=number,
+                counts=counts,
+                report=report,
+                why=_why_not_this_report(number, report, counts, every_s),
+            ),
         )
     for number in range(1, CALLS):
         same = right.reports[number] is right.reports[number - 1]
         expect(
             not same or choose.reports[number] is choose.reports[number - 1],
-            f"{where}, call {number} comes before the next report: give `choose` the same list"
-            " again. A policy may look whether the list is a new one.",
+            say("new_list_too_soon", where=where, number=number),
         )
         expect(
             same or all(choose.reports[number] is not each for each in choose.reports[:number]),
-            f"{where}, call {number} gets a new report in the list of an earlier one: you changed"
-            " the counts in that list. Make a new list for each report. A policy that keeps the"
-            " earlier report must not see it change.",
+            say("report_changed", where=where, number=number),
         )
 
 
@@ -208,6 +221,4 @@ def _why_not_this_report(number: int, report: list[int], counts: list[int], ever
 def _judge_simulate(answer: Any) -> Verdict:
     for servers, every_s in ((1, 0.0), (3, 0.0), (3, 0.1), (8, 0.05)):
         _look_at(answer, servers, every_s)
-    return passed(
-        "Each server has its queue, each call its server, and the counts are as old as the report."
-    )
+    return passed(say("passed_simulate"))

@@ -9,9 +9,12 @@ import grpc
 
 from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.puppet import served
+from kvstore.course.lessons import words
 from kvstore.v1 import etcd_pb2 as pb
 from kvstore.v1.etcd_pb2 import PutRequest
 from kvstore.v1.etcd_pb2_grpc import KVServicer, KVStub, add_KVServicer_to_server
+
+say = words("14")
 
 OTHER = b"of another client"
 """The value that the other client writes."""
@@ -139,29 +142,24 @@ def _judge_create_if_absent(answer: Any) -> Verdict:
         for problem in (_new_key, _known_key, _race, _deleted_key, _error):
             if message := problem(answer, node, stub):
                 return not_yet(message)
-    return passed(
-        "etcd compares and writes in one step, so of many clients exactly one creates the key."
-    )
+    return passed(say("passed_create_if_absent"))
 
 
 def _new_key(answer: Any, node: OneNode, stub: Any) -> str:
     result = answer(stub, b"new", b"tea")
     if node.value(b"new") != b"tea":
-        return (
-            f"The key did not exist, and afterwards its value is {node.value(b'new')!r}, not"
-            " b'tea'. A key that does not exist has version 0."
-        )
+        return say("another_value", value=node.value(b"new"))
     if result is not True:
-        return f"The key was created, and your function returned {result!r}, not True."
+        return say("created_not_true", result=result)
     return ""
 
 
 def _known_key(answer: Any, node: OneNode, stub: Any) -> str:
     result = answer(stub, b"new", b"coffee")
     if node.value(b"new") != b"tea":
-        return "The key existed, and you replaced its value. Put stores a value in any case."
+        return say("replaced")
     if result is not False:
-        return f"The key existed and was not created; your function returned {result!r}, not False."
+        return say("existed_not_false", result=result)
     return ""
 
 
@@ -169,14 +167,9 @@ def _race(answer: Any, node: OneNode, stub: Any) -> str:
     node.other_comes = True
     result = answer(stub, b"race", b"tea")
     if node.value(b"race") != OTHER:
-        return (
-            "Another client created the key between your look and your write, and you replaced its"
-            " value. Let etcd compare and write in one step: `stub.Txn`."
-        )
+        return say("replaced_the_others")
     if result is not False:
-        return (
-            f"Another client created the key first; your function returned {result!r}, not False."
-        )
+        return say("lost_not_false", result=result)
     return ""
 
 
@@ -184,7 +177,7 @@ def _deleted_key(answer: Any, node: OneNode, stub: Any) -> str:
     with_value = PutRequest(key=b"gone", value=b"")
     stub.Put(with_value)
     if answer(stub, b"gone", b"tea") is not False:
-        return "A key with an empty value exists: compare its version, not its value."
+        return say("empty_value")
     return ""
 
 
@@ -199,10 +192,7 @@ def _error(answer: Any, node: OneNode, stub: Any) -> str:
         raise
     finally:
         node.unavailable = False
-    return (
-        f"etcd answered UNAVAILABLE, and your function returned {result!r}. Then it is unknown"
-        " whether the key was created. Let the error through."
-    )
+    return say("error_swallowed", result=result)
 
 
 def _root(error: BaseException) -> BaseException | None:

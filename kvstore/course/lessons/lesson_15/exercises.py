@@ -14,8 +14,11 @@ from kvstore.client.messages import update
 from kvstore.course.exercises import Verdict, judges, not_yet, passed
 from kvstore.course.exercises.client_trials import Requests, Sender
 from kvstore.course.exercises.puppet import served
+from kvstore.course.lessons import words
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
+
+say = words("15")
 
 COUNT, IN_FLIGHT, TIMEOUT_S = 40, 4, 0.3
 """Operations of a check, the most in flight, and the time after which a call is sent again.
@@ -164,10 +167,7 @@ def _judge_client(client: Any) -> Verdict:
     for last in (_both_slow, _no_server_left):
         if problem := last(client):
             return not_yet(problem)
-    return passed(
-        "Every request was answered, although one server stalled, one went away, and both were "
-        "slow for a while. What you have paid is a second or third attempt for some of them."
-    )
+    return passed(say("passed_client"))
 
 
 def _without_a_fault(client: Any, in_flight: int) -> str:
@@ -180,24 +180,14 @@ def _without_a_fault(client: Any, in_flight: int) -> str:
     if trial.most_waiting > in_flight:
         return _too_many(trial.most_waiting, in_flight)
     if trial.most_ahead > 1:
-        return (
-            f"{trial.most_ahead} requests were taken that had no permit, with in_flight = "
-            f"{in_flight}: take the next one from the iterator when its permit is nearly there. In "
-            "an open loop it waits until the request is due."
-        )
+        return say("taken_too_soon", most_ahead=trial.most_ahead, in_flight=in_flight)
     attempts = [key for counter in trial.attempts for key in counter.elements()]
     if len(attempts) > COUNT:
-        return (
-            f"{len(attempts)} calls for {COUNT} requests, and no call failed: send a request "
-            "to one server, and to the other one only after its call has failed."
-        )
+        return say("sent_to_both", attempts=len(attempts), count=COUNT)
     if lost := COUNT - len(trial.answered):
-        return f"{lost} of {COUNT} requests were never sent, although no server failed."
+        return say("never_sent", lost=lost, count=COUNT)
     if trial.most_waiting < in_flight:
-        return (
-            f"in_flight was {in_flight}, and at most {trial.most_waiting} requests were in "
-            "flight. Send the next one without waiting for the reply: `future` does not wait."
-        )
+        return say("too_few_open", in_flight=in_flight, most_waiting=trial.most_waiting)
     return ""
 
 
@@ -208,17 +198,14 @@ def _both_slow(client: Any) -> str:
     with _two_servers(trial) as addresses:
         client(addresses, iter(wanted), IN_FLIGHT, TIMEOUT_S)
     if (most := _most(trial)) > MOST_WHEN_SLOW:
-        return (
-            f"both servers were slow for {SLOW_PHASE_S:g} s, and your client sent one request"
-            f" {most} times: a storm. Each attempt is work for a server that is slow already, and"
-            " one with the same time-out ends as the last one did. Let each further attempt take"
-            " twice as long."
-        )
+        return say("storm", slow_phase_s=SLOW_PHASE_S, most=most)
     if lost := sum(not trial.answered[each.key] for each in wanted):
-        return (
-            f"both servers were slow for {SLOW_PHASE_S:g} s, with {SLOW_S:g} s for each call, and"
-            f" {lost} of {IN_FLIGHT} requests were lost. Let each further attempt take twice as"
-            " long."
+        return say(
+            "lost_while_slow",
+            slow_phase_s=SLOW_PHASE_S,
+            slow_s=SLOW_S,
+            lost=lost,
+            in_flight=IN_FLIGHT,
         )
     return ""
 
@@ -235,12 +222,9 @@ def _no_server_left(client: Any) -> str:
             time.sleep(0.01)
         most = _most(trial)
         if most > ATTEMPTS:
-            return (
-                f"both servers failed each call, and your client sent one request {most} times or"
-                f" more: give it up after {ATTEMPTS} attempts at most."
-            )
+            return say("never_gives_up", most=most, attempts=ATTEMPTS)
         if not sender.returns(FULL_S):
-            return "both servers failed each call, and your client did not return."
+            return say("never_returns")
     return ""
 
 
@@ -252,10 +236,7 @@ def _most(trial: _Trial) -> int:
 
 
 def _too_many(most: int, in_flight: int) -> str:
-    return (
-        f"{most} requests were open at once, and in_flight was {in_flight}. Acquire a permit "
-        "before the first attempt, and keep it until the request is answered."
-    )
+    return say("too_many_open", most=most, in_flight=in_flight)
 
 
 def _problem(trial: _Trial, requests: Sequence[Any], lasted_s: float) -> str:
@@ -265,28 +246,13 @@ def _problem(trial: _Trial, requests: Sequence[Any], lasted_s: float) -> str:
     if not lost and trial.most_waiting > IN_FLIGHT:
         return _too_many(trial.most_waiting, IN_FLIGHT)
     if trial.fault == "stall" and again:
-        return (
-            f"{len(again)} requests were sent again to the server that stalled, and never to the "
-            "other one. Use another stub for the next attempt."
-        )
+        return say("sent_to_the_stalled", again=len(again))
     if trial.fault == "stall" and lost:
-        return (
-            f"One server stalled, and {len(lost)} requests ended with DEADLINE_EXCEEDED. Send "
-            "such a request again, in the callback of the call that failed."
-        )
+        return say("not_sent_again", lost=len(lost))
     if trial.fault == "stall" and lasted_s >= PATIENCE_S:
-        return (
-            "One server stalled, and your calls waited until it went on. Give each call a deadline:"
-            " `future(request, timeout=timeout_s)`."
-        )
+        return say("waited_for_the_stall")
     if trial.fault == "fails" and lost:
-        return (
-            f"One server ended its calls with many different statuses, and {len(lost)} requests"
-            " were lost. Whatever is not OK has failed: send the request again."
-        )
+        return say("other_statuses_lost", lost=len(lost))
     if lost:
-        return (
-            f"One server went away, and {len(lost)} requests were lost. Their calls ended with "
-            "UNAVAILABLE: send them again, too."
-        )
+        return say("lost_when_one_went", lost=len(lost))
     return ""

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from kvstore.course import my_code
 from kvstore.course.exercises import Verdict, expect, judges, near, passed
 from kvstore.course.exercises.grading import Drawn
+from kvstore.course.lessons import words
+
+say = words("16")
 
 # 16.knee --------------------------------------------------------------------------------------
 
@@ -52,47 +55,38 @@ def _judge_p99(answer: Callable[..., Any]) -> Verdict:
     quiet = answer(0.1, [WORK_S], 8, 300)
     expect(
         isinstance(quiet, int | float) and not isinstance(quiet, bool),
-        f"Return one time in seconds, got {quiet!r:.60}.",
+        say("no_time", quiet=quiet),
     )
     expect(
         near(quiet, WORK_S, 1e-6),
-        f"one call in ten seconds finds 8 workers free: its response time is its work, {WORK_S} s,"
-        f" and you return {quiet:.6g}.",
+        say("quiet_is_no_work", work_s=WORK_S, quiet=quiet),
     )
     rare = answer(0.1, [0.010] * 49 + [5.0], 8, 3_000)
     expect(
         near(rare, 5.0, 1e-6),
-        f"one call of 50 works for 5 s, the others for 0.01 s, and none waits. That call is beyond"
-        f" the 98th percentile, so the p99 is 5 s, and you return {rare:.6g}: draw the work of each"
-        " call from the list, and take the p99 of the response times.",
+        say("slow_work_missed", rare=rare),
     )
     busy = [answer(0.8 * 4 / WORK_S, [WORK_S], 4, 4_000) for _ in range(12)]
     expect(
         len(set(busy)) > 1,
-        f"each run of 4,000 calls has a p99 of exactly {busy[0]:.6g} s: each needs arrivals of its"
-        " own. Draw the gaps anew in each call of your function, and set no seed.",
+        say("no_chance", busy=busy[0]),
     )
     mean, expected = (statistics.fmean(each) for each in (busy, _reference(4)))
     alone = statistics.fmean(_reference(1))
     why = f"160 calls/s, 4 workers, 20 ms of work: the p99 is about {expected:.3f} s, and yours"
     expect(
         mean < 0.5 * alone or mean > WIDE * alone,
-        f"{why} {mean:.3f} s: that is one worker. Pass `workers` on.",
+        say("one_worker", why=why, mean=mean),
     )
     expect(
         mean < WIDE * expected,
-        f"{why} {mean:.3f} s: too many calls come at once. Are the arrivals the running sum of the"
-        " gaps, in seconds?",
+        say("arrivals_too_dense", why=why, mean=mean),
     )
     expect(
         mean > expected / WIDE,
-        f"{why} {mean:.3f} s: too little waits. Are the gaps random, with a mean of 1 / rate_per_s,"
-        " and is it the p99 of all calls?",
+        say("arrivals_too_even", why=why, mean=mean),
     )
-    return passed(
-        "Random arrivals, drawn work, first come first served. Each run has another p99, and that"
-        " spread is the interval of your prediction."
-    )
+    return passed(say("passed_p99"))
 
 
 def _reference(workers: int) -> list[float]:
