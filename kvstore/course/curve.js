@@ -5,8 +5,9 @@
 // Without it, and where `facts.locked`, the picture only shows.
 function showCurve(root, facts, changed) {
   "use strict";
-  const YOURS = "#d55e00", MEASURED = "#0072b2", W = 720, H = 340;
-  const LEFT = 84, RIGHT = 18, TOP = 16, BOTTOM = 52;
+  const YOURS = "#d55e00", MEASURED = "#0072b2", H = 340;
+  const W = Math.min(720, Math.max(320, innerWidth - 70)); // on a phone the text keeps its size
+  const LEFT = W < 500 ? 64 : 84, RIGHT = 18, TOP = 16, BOTTOM = 52;
   const plotW = W - LEFT - RIGHT, plotH = H - TOP - BOTTOM, { xs, log } = facts;
   const [fromX, toX] = log ? [xs[0], xs.at(-1)] : [0, xs.at(-1)];
   const fromY = log ? facts.least : 0;
