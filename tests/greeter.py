@@ -143,7 +143,7 @@ def main() -> None:
     for name in ("--cert", "--key", "--client-ca"):
         parse.add_argument(name, type=Path, default=None)
     parse.add_argument("--reflection", choices=("True", "False"), default="True")
-    given = parse.parse_args()
+    arguments = parse.parse_args()
 
     pool = descriptor_pool.Default()
     pool.AddSerializedFile(description().SerializeToString())
@@ -154,19 +154,19 @@ def main() -> None:
     server = grpc.server(
         ThreadPoolExecutor(THREADS),
         options=[("grpc.so_reuseport", 0)],
-        maximum_concurrent_rpcs=given.at_once,
+        maximum_concurrent_rpcs=arguments.at_once,
     )
-    service = _Greeter(reply, given.work_s, given.workers, given.token)
+    service = _Greeter(reply, arguments.work_s, arguments.workers, arguments.token)
     server.add_generic_rpc_handlers((_handler(service, request),))
-    if given.reflection == "True":
+    if arguments.reflection == "True":
         reflection.enable_server_reflection((SERVICE, reflection.SERVICE_NAME), server)
-    if given.cert is None:
-        port = server.add_insecure_port(f"127.0.0.1:{given.port}")
+    if arguments.cert is None:
+        port = server.add_insecure_port(f"127.0.0.1:{arguments.port}")
     else:
-        own = [(given.key.read_bytes(), given.cert.read_bytes())]
-        client_ca = given.client_ca.read_bytes() if given.client_ca else None
-        credentials = grpc.ssl_server_credentials(own, client_ca, client_ca is not None)
-        port = server.add_secure_port(f"127.0.0.1:{given.port}", credentials)
+        certificate = [(arguments.key.read_bytes(), arguments.cert.read_bytes())]
+        client_ca = arguments.client_ca.read_bytes() if arguments.client_ca else None
+        credentials = grpc.ssl_server_credentials(certificate, client_ca, client_ca is not None)
+        port = server.add_secure_port(f"127.0.0.1:{arguments.port}", credentials)
     server.start()
     print(f"127.0.0.1:{port}", flush=True)
     sys.stdin.read()

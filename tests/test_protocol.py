@@ -36,10 +36,10 @@ def test_a_key_has_the_same_place_in_every_process():
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 @pytest.mark.parametrize("place", [shard_of, generator_of])
 def test_keys_are_shared_out_evenly(place, count):
-    found = Counter(place(key, count) for key in KEYS)
+    counts = Counter(place(key, count) for key in KEYS)
 
-    assert set(range(count)) == set(found)
-    assert min(found.values()) > 0.9 * len(KEYS) / count
+    assert set(range(count)) == set(counts)
+    assert min(counts.values()) > 0.9 * len(KEYS) / count
 
 
 @pytest.fixture

@@ -36,10 +36,10 @@ def test_ctrl_c_shows_what_was_measured_and_leaves_nothing_running():
                 break
         started = psutil.Process(bench.pid).children(recursive=True)
         bench.send_signal(signal.SIGINT)
-        said = bench.communicate(timeout=60)[0]
+        output = bench.communicate(timeout=60)[0]
 
     assert bench.returncode == 130
-    assert "stopped; the tables above are complete" in said
-    assert "blocking x1" in said  # the table of the rows until then
+    assert "stopped; the tables above are complete" in output
+    assert "blocking x1" in output  # the table of the rows until then
     left = psutil.wait_procs(started, timeout=10)[1]
     assert [] == [process for process in left if process.status() != psutil.STATUS_ZOMBIE]

@@ -36,7 +36,7 @@ def certificates(tmp_path_factory) -> Path:
     authority.cert_pem.write_to_path(folder / "ca.pem")
     trustme.CA().cert_pem.write_to_path(folder / "other.pem")
     for name, host in (("server", "localhost"), ("client", "client")):
-        made = authority.issue_cert(host)
-        made.private_key_pem.write_to_path(folder / f"{name}.key")
-        made.cert_chain_pems[0].write_to_path(folder / f"{name}.pem")
+        issued = authority.issue_cert(host)
+        issued.private_key_pem.write_to_path(folder / f"{name}.key")
+        issued.cert_chain_pems[0].write_to_path(folder / f"{name}.pem")
     return folder

@@ -84,9 +84,9 @@ def serving(
                 answer.list_services_response.CopyFrom(listed)
             else:
                 assert files is not None
-                found = [each.SerializeToString() for each in files(asked.file_by_filename)]
+                described = [each.SerializeToString() for each in files(asked.file_by_filename)]
                 answer.file_descriptor_response.CopyFrom(
-                    FileDescriptorResponse(file_descriptor_proto=found)
+                    FileDescriptorResponse(file_descriptor_proto=described)
                 )
             yield answer.SerializeToString()
 

@@ -96,15 +96,15 @@ class Orders:
     def __init__(self, files: bytes, odd: Oddities) -> None:
         self.odd = odd
         self.address = ""
-        self.seen: list[tuple[bytes, list[tuple[str, Any]]]] = []
+        self.received: list[tuple[bytes, list[tuple[str, Any]]]] = []
         self._lock = threading.Lock()
         self.files = {each.name: each for each in FileDescriptorSet.FromString(files).file}
 
     def place(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Remember the request; reply with a text "ok" and a number."""
         with self._lock:
-            self.seen.append((request, list(context.invocation_metadata())))
-            if len(self.seen) > self.odd.answers:
+            self.received.append((request, list(context.invocation_metadata())))
+            if len(self.received) > self.odd.answers:
                 context.abort(grpc.StatusCode.INTERNAL, "as asked")
         size = 5_000_000 if request.startswith(b"\x0a\x03big") else 0
         data = b"\x1a" + _varint(size) + bytes(size) if size else b""
@@ -113,7 +113,7 @@ class Orders:
     def upload(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         """Count the requests of a stream."""
         with self._lock:
-            self.seen += [(each, []) for each in requests]
+            self.received += [(each, []) for each in requests]
         return b""
 
     def watch(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -125,8 +125,8 @@ class Orders:
 
     def reflect(self, version: str, requests: Iterator[Any], context: Any) -> Iterator[Any]:
         """Answer as the reflection service does."""
-        given = dict(context.invocation_metadata())
-        if self.odd.token and given.get("authorization") != self.odd.token:
+        metadata = dict(context.invocation_metadata())
+        if self.odd.token and metadata.get("authorization") != self.odd.token:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "missing bearer token")
         if version == self.odd.refused:
             context.abort(grpc.StatusCode.UNAVAILABLE, "no healthy upstream")
@@ -159,11 +159,11 @@ class Orders:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while value > 127:
-        found.append(value & 127 | 128)
+        encoded.append(value & 127 | 128)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*encoded, value])
 
 
 @contextmanager

@@ -51,9 +51,9 @@ def http1(context: ssl.SSLContext | None = None) -> Iterator[int]:
 
 def error(capsys, status: int, *arguments) -> str:
     assert status == main([str(each) for each in arguments])
-    said = capsys.readouterr().err
-    assert 1 == len(said.splitlines())
-    return said
+    errors = capsys.readouterr().err
+    assert 1 == len(errors.splitlines())
+    return errors
 
 
 def test_a_proxy_that_speaks_http_1_is_named(capsys):

@@ -45,10 +45,10 @@ STOOD_STILL = [0.02] * 40 + [12.0] + [0.02] * 40
 
 
 def test_a_service_that_stood_still_is_found_and_the_generator_is_not_blamed():
-    found = {each.name: each.text for each in findings(closed_loop(STOOD_STILL))}
+    texts = {each.name: each.text for each in findings(closed_loop(STOOD_STILL))}
 
-    assert "from 0.8 to 12.8 s" in found["stood still"]
-    assert not {"clock", "generator"} & {*found}
+    assert "from 0.8 to 12.8 s" in texts["stood still"]
+    assert not {"clock", "generator"} & {*texts}
 
 
 def test_a_generator_that_was_stopped_does_not_blame_the_service():
@@ -63,9 +63,9 @@ def test_a_time_in_which_calls_only_failed_is_named():
     for number in range(100):
         status = UNAVAILABLE if 40 <= number < 60 else 0
         recorder.record(math.nan, number / 10, number / 10 + 0.01, 1, status, 1, 1)
-    found = {each.name: each.text for each in findings(run_of_recorder(recorder))}
+    texts = {each.name: each.text for each in findings(run_of_recorder(recorder))}
 
-    assert "from 3.9 to 6.0 s, for 2.1 s (20 calls failed)" in found["away"]
+    assert "from 3.9 to 6.0 s, for 2.1 s (20 calls failed)" in texts["away"]
 
 
 @pytest.mark.parametrize("took_s", [[3.0] * 8, [0.02] * 100 + [0.5] + [0.02] * 100])

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.slow
 def load(service, capsys):
     """The command with three calls: its status, its report or None, its errors, what came."""
 
-    def made(method, *arguments, address=None, calls=3):
-        service.seen.clear()
+    def loaded(method, *arguments, address=None, calls=3):
+        service.received.clear()
         status = main(
             [
                 address or service.address,
@@ -36,14 +36,14 @@ def load(service, capsys):
         report = json.loads(out)["run"] if out.startswith("{") else None
         assert "Traceback" not in err
         # two calls before the run, which is not always in the order of sending
-        return status, report, err, list(service.seen)
+        return status, report, err, list(service.received)
 
-    return made
+    return loaded
 
 
-def ids(files, seen) -> set[str]:
+def ids(files, received) -> set[str]:
     kind = Descriptions.of_set(files).method(PLACE).descriptor.input_type
-    return {GetMessageClass(kind).FromString(raw).id for raw, _ in seen}
+    return {GetMessageClass(kind).FromString(raw).id for raw, _ in received}
 
 
 @pytest.mark.parametrize(
@@ -60,26 +60,26 @@ def test_a_file_of_requests_is_read_as_editors_and_tools_write_it(
 ):
     file = tmp_path / name
     file.write_bytes(content)
-    status, report, err, seen = load(PLACE, "--requests", file)
+    status, report, err, received = load(PLACE, "--requests", file)
 
     assert (0, {"OK": 3}) == (status, report["statuses"]), err
-    assert wanted == ids(files, seen)
+    assert wanted == ids(files, received)
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("written", "wanted"),
     [
         ('{"X-Request-ID": "r1"}', [("x-request-id", "r1")]),
         ('[["a", "1"], ["a", "2"]]', [("a", "1"), ("a", "2")]),
         ("Trace-Bin=AAEC/w==", [("trace-bin", b"\x00\x01\x02\xff")]),
     ],
 )
-def test_metadata_reaches_the_service(load, given, wanted):
-    status, _, err, seen = load(PLACE, "--metadata", given)
+def test_metadata_reaches_the_service(load, written, wanted):
+    status, _, err, received = load(PLACE, "--metadata", written)
 
     assert 0 == status, err
     names = {name for name, _ in wanted}
-    for _, metadata in seen:
+    for _, metadata in received:
         assert wanted == [tuple(each) for each in metadata if each[0] in names]
 
 
@@ -88,10 +88,10 @@ def test_a_secret_in_metadata_comes_from_a_file(load, tmp_path):
     token = tmp_path / "token.txt"
     token.write_text("Bearer s3cret\n")
     names = ("-H", f"authorization=@{token}", "-H", "x=1")
-    status, _, err, seen = load(PLACE, *names)
+    status, _, err, received = load(PLACE, *names)
 
     assert 0 == status, err
-    assert {("authorization", "Bearer s3cret"), ("x", "1")} <= {*seen[0][1]}
+    assert {("authorization", "Bearer s3cret"), ("x", "1")} <= {*received[0][1]}
 
     token.unlink()
     status, _, err, _ = load(PLACE, *names)
@@ -119,13 +119,13 @@ def test_secrets_in_metadata_are_in_no_report_and_in_no_file(load, tmp_path):
 )
 def test_grpcs_own_names_of_an_address_are_accepted(load, service, files, form):
     with orders(files) as other:
-        status, report, err, seen = load(
+        status, report, err, received = load(
             PING, address=form.format(service.address, other.address), calls=20
         )
 
         assert (0, {"OK": 20}) == (status, report["statuses"]), err
-        assert bool(other.seen) == (form == "{},{}")  # round robin
-        assert seen
+        assert bool(other.received) == (form == "{},{}")  # round robin
+        assert received
 
 
 def test_a_reply_above_the_limit_names_the_option_that_permits_it(load):
@@ -190,7 +190,7 @@ def test_each_call_has_data_of_its_own_in_request_and_metadata(load, files, tmp_
     rows = tmp_path / "rows.csv"
     rows.write_text("id,customer\na,1\nb,2\n")
     request = {"id": "{{row.id}}-{{count}}", "customer_id": "{{row.customer}}"}
-    status, report, err, seen = load(
+    status, report, err, received = load(
         PLACE,
         "--json",
         json.dumps(request),
@@ -202,12 +202,12 @@ def test_each_call_has_data_of_its_own_in_request_and_metadata(load, files, tmp_
     )
 
     assert (0, {"OK": 40}) == (status, report["statuses"]), err
-    found = ids(files, seen)
-    assert len(seen) == len(found) == 42  # two calls came before the run
-    assert {"a-0", "b-1", "a-2"} <= found
-    assert {str(7 + n) for n in range(42)} == {dict(each)["n"] for _, each in seen}
-    assert 42 == len({dict(each)["u"] for _, each in seen})
-    assert {"f"} == {dict(each)["fixed"] for _, each in seen}
+    sent_ids = ids(files, received)
+    assert len(received) == len(sent_ids) == 42  # two calls came before the run
+    assert {"a-0", "b-1", "a-2"} <= sent_ids
+    assert {str(7 + n) for n in range(42)} == {dict(each)["n"] for _, each in received}
+    assert 42 == len({dict(each)["u"] for _, each in received})
+    assert {"f"} == {dict(each)["fixed"] for _, each in received}
 
 
 def test_a_file_has_the_flags_and_the_command_line_counts_more(load, tmp_path):
@@ -217,10 +217,10 @@ def test_a_file_has_the_flags_and_the_command_line_counts_more(load, tmp_path):
         '[[method]]\nname = "shop.v1.Orders/Ping"\njson = {id = "b"}\n'
     )
     file.write_text('in-flight = 2\nmetadata = {x = "1"}\n' + file.read_text())
-    status, report, err, seen = load("", "--config", file)
+    status, report, err, received = load("", "--config", file)
     assert 0 == status, err
     assert 2 == report["in_flight"]
-    assert {"1"} == {dict(each)["x"] for _, each in seen}
+    assert {"1"} == {dict(each)["x"] for _, each in received}
     assert 3 == load("", "--config", file, "-c", 3)[1]["in_flight"]
 
     file.write_text("in-fligth = 2\n")
@@ -278,9 +278,9 @@ def test_bad_input_is_a_clear_error_before_any_load(load, tmp_path, says, argume
         file.write_bytes(arguments[-1])
         arguments = [*arguments[:-1], file]
     method = PLACE if str(arguments[0]).startswith("-") else ""
-    status, _, err, seen = load(method, *arguments)
+    status, _, err, received = load(method, *arguments)
 
-    assert (2, []) == (status, seen)
+    assert (2, []) == (status, received)
     assert says in err
 
 

@@ -60,20 +60,20 @@ GOOD = [level(1, 10.0), level(2, 20.0), level(4, 39.0)]
 
 
 def test_a_level_with_failures_is_no_ceiling_however_fast_it_looks():
-    seen = Calibration(levels=[*GOOD, level(8, 2400.0, failed=97)], machine_cores=2)
+    calibration = Calibration(levels=[*GOOD, level(8, 2400.0, failed=97)], machine_cores=2)
 
-    assert 8 == seen.fails_from.in_flight
-    assert 39.0 == seen.ceiling_per_s
+    assert 8 == calibration.fails_from.in_flight
+    assert 39.0 == calibration.ceiling_per_s
 
 
 def test_no_failure_of_a_few_calls_does_not_make_later_ones_new():
     lucky = [level(1, 8.0, ended=7), level(2, 16.0, failed=4, ended=20), level(4, 31.0, failed=20)]
 
-    seen = Calibration(levels=lucky, machine_cores=2)
+    calibration = Calibration(levels=lucky, machine_cores=2)
 
-    assert seen.fails_from is None
-    assert 31.0 == seen.ceiling_per_s
-    assert seen.fails_always == pytest.approx(24 / 127)
+    assert calibration.fails_from is None
+    assert 31.0 == calibration.ceiling_per_s
+    assert calibration.fails_always == pytest.approx(24 / 127)
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,12 @@ def test_what_sets_the_ceiling_is_said_with_evidence_only(cores, more, name):
 @pytest.mark.parametrize("in_flight", [1, 3, 4, 5, 20])
 def test_the_interval_of_a_prediction_holds_constant_and_varied_work(draw, in_flight):
     """A worker of 10 ms that is reached after 30 ms, simulated call by call."""
-    seen = Calibration(levels=[level(1, 25.0), level(8, 100.0)], machine_cores=2)
+    calibration = Calibration(levels=[level(1, 25.0), level(8, 100.0)], machine_cores=2)
     rng, arrivals, free_s = random.Random(1), [0.0] * in_flight, 0.0
     for _ in range(20_000):
         free_s = max(free_s, heapq.heappop(arrivals)) + draw(rng)
         heapq.heappush(arrivals, free_s + 0.03)
-    low, high = seen.closed_loop(in_flight).interval
+    low, high = calibration.closed_loop(in_flight).interval
 
     assert low <= 20_000 / free_s <= high
     assert high <= 1.6 * low
@@ -191,6 +191,6 @@ def test_a_lost_call_is_said_with_the_figures():
     for number in range(50):
         recorder.record(float("nan"), number, number + 0.5, 1, OK, 1, 1)
 
-    said = [as_text(Report(run=run_of_recorder(recorder, issued=sent))) for sent in (50, 51)]
+    texts = [as_text(Report(run=run_of_recorder(recorder, issued=sent))) for sent in (50, 51)]
 
-    assert [False, True] == ["do not trust" in " ".join(each.split()) for each in said]
+    assert [False, True] == ["do not trust" in " ".join(each.split()) for each in texts]

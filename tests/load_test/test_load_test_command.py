@@ -91,9 +91,9 @@ def refused(capsys, address, *arguments):
 
 @pytest.mark.slow
 def test_a_first_call_that_takes_longer_than_its_deadline_is_an_error(a_greeter, capsys):
-    said = refused(capsys, a_greeter.address, EACH, MANY_NAMES, "--deadline-s=0.05")
+    message = refused(capsys, a_greeter.address, EACH, MANY_NAMES, "--deadline-s=0.05")
 
-    assert "end within its deadline of 0.05 s" in said
+    assert "end within its deadline of 0.05 s" in message
 
 
 @pytest.mark.slow
@@ -123,10 +123,12 @@ def test_a_server_without_reflection_needs_a_descriptor_set(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_tls_with_an_authority_and_client_certificates(a_greeter, certificates, capsys):
-    own = {name: certificates / name for name in ("ca.pem", "server.pem", "server.key")}
+    files = {name: certificates / name for name in ("ca.pem", "server.pem", "server.key")}
     client = [f"--cert={certificates / 'client.pem'}", f"--key={certificates / 'client.key'}"]
-    ca = f"--ca={own['ca.pem']}"
-    with greeter(cert=own["server.pem"], key=own["server.key"], client_ca=own["ca.pem"]) as server:
+    ca = f"--ca={files['ca.pem']}"
+    with greeter(
+        cert=files["server.pem"], key=files["server.key"], client_ca=files["ca.pem"]
+    ) as server:
         address = server.address.replace("127.0.0.1", "localhost")
         plain = refused(capsys, address, HELLO, ONE)
         of_no_use = refused(capsys, a_greeter.address, HELLO, ONE, "--tls")

@@ -25,11 +25,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def load(service, capsys):
-    def made(*arguments, method=PING, address=service.address):
+    def loaded(*arguments, method=PING, address=service.address):
         status = main([address, method, "-q", *map(str, arguments)])
         return status, *capsys.readouterr()
 
-    return made
+    return loaded
 
 
 QUICK = ("--no-calibration", "-n", 60, "-c", 3)
@@ -125,11 +125,11 @@ def test_a_search_for_what_no_rate_can_meet_says_so_and_tries_none(load, monkeyp
     known = Calibration(levels=GOOD, machine_cores=2)
     monkeypatch.setattr("kvstore.load_test.session.calibrate", lambda *_, **__: known)
     status, out, _ = load("--find-rate", "--p99", "1us", "-o", "json")
-    found = json.loads(out)["search"]
+    result = json.loads(out)["search"]
 
     assert 1 == status
-    assert "one call alone takes" in found["limit"]
-    assert (0, []) == (found["rate_per_s"], found["steps"])
+    assert "one call alone takes" in result["limit"]
+    assert (0, []) == (result["rate_per_s"], result["steps"])
 
 
 def test_a_run_in_which_every_call_fails_ends_with_1(files, capsys):

@@ -134,9 +134,9 @@ def test_sources_that_import_each_other_are_found_from_any_folder(tmp_path, monk
         path.parent.mkdir(parents=True)
         path.write_bytes(mark + text.encode())
     monkeypatch.chdir(tmp_path / "src" / "deep")
-    given = ["uses/uses.proto", str(tmp_path / "src/deep/names/name.proto")]
+    sources = ["uses/uses.proto", str(tmp_path / "src/deep/names/name.proto")]
 
-    for paths in (given, given[::-1], given[:1]):
+    for paths in (sources, sources[::-1], sources[:1]):
         method = in_sources(paths).method("deep.uses.Uses/Do")
         assert b"\n\x02ab" == method.encoded(Request({"text": "ab"}, "request 1"))
     if syntax != "proto3":

@@ -60,11 +60,11 @@ def test_a_saved_run_is_reported_in_every_form(save, capsys):
 def test_a_slower_run_ends_with_one(save, capsys, second, status, worse):
     files = save("a.npz", a_run()), save("b.npz", a_run(**second))
     ended = main(["compare", *files, "--output=json"])
-    said = json.loads(capsys.readouterr().out)
+    comparison = json.loads(capsys.readouterr().out)
     text = main(["compare", *files])
 
     assert status == ended == text
-    assert worse == said["worse"]
+    assert worse == comparison["worse"]
     assert ("B is worse by" in capsys.readouterr().out) == bool(status)
 
 

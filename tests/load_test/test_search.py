@@ -73,17 +73,17 @@ def test_searches_find_the_rate_and_their_intervals_hold_it():
 
     A share of 100 searches is within two standard errors of it.
     """
-    found = [searched(seed) for seed in range(100)]
-    fewest = 0.95 - 2 * math.sqrt(0.95 * 0.05 / len(found))
-    stated = [each for each in found if not math.isnan(each.low_per_s + each.high_per_s)]
+    results = [searched(seed) for seed in range(100)]
+    fewest = 0.95 - 2 * math.sqrt(0.95 * 0.05 / len(results))
+    stated = [each for each in results if not math.isnan(each.low_per_s + each.high_per_s)]
     held = [each.low_per_s <= TRUTH <= each.high_per_s for each in stated]
 
-    assert fewest <= np.mean([LOW <= each.rate_per_s <= HIGH for each in found])
-    assert 236 <= np.median([each.rate_per_s for each in found]) <= 246
+    assert fewest <= np.mean([LOW <= each.rate_per_s <= HIGH for each in results])
+    assert 236 <= np.median([each.rate_per_s for each in results]) <= 246
     assert len(stated) >= 90
     assert fewest <= np.mean(held)
-    assert max(sum(step.lasted_s for step in each.steps) for each in found) < 165
-    assert sum(bool(each.short) for each in found) <= 5
+    assert max(sum(step.lasted_s for step in each.steps) for each in results) < 165
+    assert sum(bool(each.short) for each in results) <= 5
 
 
 def even_arrivals(rate_per_s, lasts_s, draw):
@@ -93,22 +93,22 @@ def even_arrivals(rate_per_s, lasts_s, draw):
 
 
 def test_where_a_step_is_all_or_nothing_the_rates_around_it_differ_by_two_percent():
-    found = searched(1, lengths=Lengths(ceiling_per_s=CEILING, random=False), queue=even_arrivals)
+    result = searched(1, lengths=Lengths(ceiling_per_s=CEILING, random=False), queue=even_arrivals)
 
-    assert found.low_per_s <= 251
-    assert 250 <= found.high_per_s <= 1.02 * found.low_per_s
+    assert result.low_per_s <= 251
+    assert 250 <= result.high_per_s <= 1.02 * result.low_per_s
 
 
 @pytest.mark.parametrize("random", [True, False])
 def test_no_rate_above_the_ceiling_is_tried(random):
     """With random arrivals, none at which a queue would need minutes to forget its start."""
     lengths = Lengths(ceiling_per_s=200, random=random)
-    found = searched(1, lengths=lengths)
+    result = searched(1, lengths=lengths)
 
-    assert lengths.most_per_s == found.rate_per_s == max(e.rate_per_s for e in found.steps)
-    assert random == (found.rate_per_s < 200)
-    assert "ceiling" in found.limit
-    assert "at least" in str(found)
+    assert lengths.most_per_s == result.rate_per_s == max(e.rate_per_s for e in result.steps)
+    assert random == (result.rate_per_s < 200)
+    assert "ceiling" in result.limit
+    assert "at least" in str(result)
 
 
 def test_where_the_generator_is_the_limit_the_answer_is_a_lower_limit():
@@ -118,22 +118,22 @@ def test_where_the_generator_is_the_limit_the_answer_is_a_lower_limit():
         late = "late" if rate_per_s > 4000 else ""
         return Step(rate_per_s, 0.01, 0.0, not late, late, calls=1000, lasted_s=3.0)
 
-    found = highest_rate(try_at, lengths, OBJECTIVE)
+    result = highest_rate(try_at, lengths, OBJECTIVE)
 
-    assert 3500 <= found.rate_per_s <= 4000
-    assert "late" == found.limit
-    assert math.isnan(found.high_per_s)
-    assert "at least" in str(found)
+    assert 3500 <= result.rate_per_s <= 4000
+    assert "late" == result.limit
+    assert math.isnan(result.high_per_s)
+    assert "at least" in str(result)
 
 
 def test_an_objective_that_no_rate_meets_is_said_to_be_out_of_reach():
     def try_at(rate_per_s):
         return Step(rate_per_s, 9.0, 0.0, False, calls=1000, late=1000, lasted_s=3.0)
 
-    found = highest_rate(try_at, Lengths(ceiling_per_s=1000), OBJECTIVE)
+    result = highest_rate(try_at, Lengths(ceiling_per_s=1000), OBJECTIVE)
 
-    assert 0 == found.rate_per_s
-    assert "no rate down to" in str(found)
+    assert 0 == result.rate_per_s
+    assert "no rate down to" in str(result)
 
 
 def test_ctrl_c_keeps_the_steps_so_far():
@@ -145,18 +145,18 @@ def test_ctrl_c_keeps_the_steps_so_far():
             raise KeyboardInterrupt
         return steps(rate_per_s)
 
-    found = highest_rate(interrupted, lengths, OBJECTIVE)
+    result = highest_rate(interrupted, lengths, OBJECTIVE)
 
-    assert 200 <= found.rate_per_s <= 220
-    assert "interrupted" == found.limit
+    assert 200 <= result.rate_per_s <= 220
+    assert "interrupted" == result.limit
 
 
 @pytest.mark.parametrize(
-    ("rate_per_s", "calls", "said"),
+    ("rate_per_s", "calls", "says"),
     [(240, 1100, ""), (240, 300, "beyond the p99"), (290, 3000, "forgets its start")],
 )
-def test_a_step_says_that_it_is_too_short_for_its_percentile(rate_per_s, calls, said):
+def test_a_step_says_that_it_is_too_short_for_its_percentile(rate_per_s, calls, says):
     short = Lengths(ceiling_per_s=CEILING).short(rate_per_s, calls)
 
-    assert said in short
-    assert bool(said) == bool(short)
+    assert says in short
+    assert bool(says) == bool(short)

@@ -43,42 +43,42 @@ def service():
 
 
 @pytest.fixture(scope="module")
-def seen(service):
+def calibration(service):
     """A calibration whose levels would be too short for a few calls, if calls did not count."""
     return calibrate(tasks, service, HELLO, RunOptions(), step_s=0.2)
 
 
 @pytest.mark.alone
-def test_ceiling_knee_and_littles_law_of_a_sleeping_service(seen):
-    assert seen.ceiling_per_s == pytest.approx(WORKERS / SLEEP_S, rel=0.08)
-    assert seen.ceiling.low <= seen.ceiling_per_s <= seen.ceiling.high
-    assert seen.knee == pytest.approx(WORKERS, rel=0.1)
-    assert seen.no_queue.value == pytest.approx(SLEEP_S, rel=0.1)
-    assert seen.saturated
-    for level in seen.levels:
+def test_ceiling_knee_and_littles_law_of_a_sleeping_service(calibration):
+    assert calibration.ceiling_per_s == pytest.approx(WORKERS / SLEEP_S, rel=0.08)
+    assert calibration.ceiling.low <= calibration.ceiling_per_s <= calibration.ceiling.high
+    assert calibration.knee == pytest.approx(WORKERS, rel=0.1)
+    assert calibration.no_queue.value == pytest.approx(SLEEP_S, rel=0.1)
+    assert calibration.saturated
+    for level in calibration.levels:
         assert level.little == pytest.approx(1, abs=0.02), level
-    assert not seen.limit.known
-    assert "could be" in seen.limit.evidence
+    assert not calibration.limit.known
+    assert "could be" in calibration.limit.evidence
 
 
 @pytest.mark.alone
 def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
     with greeter(workers=4, work_s=SLEEP_S, at_once=5) as running:
         target = Target(running.address)
-        seen = calibrate(tasks, target, HELLO, RunOptions(), step_s=0.2)
+        calibration = calibrate(tasks, target, HELLO, RunOptions(), step_s=0.2)
         run = load.run(tasks, target, HELLO, in_flight=16, duration_s=1, drain_s=1)
 
-    assert seen.ceiling_per_s == pytest.approx(4 / SLEEP_S, rel=0.08)
-    assert seen.knee == pytest.approx(4, rel=0.1)
-    assert seen.fails_from.in_flight in (5, 6)  # a place is free a moment after the reply
-    assert "RESOURCE_EXHAUSTED" in findings_of_calibration(seen)[0].text
-    assert "refuses" in seen.limit.name
-    assert seen.closed_loop(16).value == pytest.approx(run.throughput_per_s, rel=0.2)
+    assert calibration.ceiling_per_s == pytest.approx(4 / SLEEP_S, rel=0.08)
+    assert calibration.knee == pytest.approx(4, rel=0.1)
+    assert calibration.fails_from.in_flight in (5, 6)  # a place is free a moment after the reply
+    assert "RESOURCE_EXHAUSTED" in findings_of_calibration(calibration)[0].text
+    assert "refuses" in calibration.limit.name
+    assert calibration.closed_loop(16).value == pytest.approx(run.throughput_per_s, rel=0.2)
     ok, failed = populations(run)
     assert ("OK", "failed") == (ok.name, failed.name)
     assert ok.calls + failed.calls == run.issued
     assert ok.latency["p50"].value_s >= SLEEP_S > failed.latency["p50"].value_s
-    assert "failures" == findings(run, seen)[0].name
+    assert "failures" == findings(run, calibration)[0].name
 
 
 @pytest.mark.alone
@@ -86,11 +86,13 @@ def test_the_search_finds_a_rate_below_the_ceiling_that_lasts():
     options = RunOptions(in_flight=1000, arrivals="random")
     with greeter(workers=WORKERS, work_s=0.01) as running:
         target = Target(running.address)
-        seen = calibrate(bounded, target, HELLO, options, step_s=0.1)
-        found = search(bounded, target, HELLO, Objective(latency_s=1.0), seen, options, search_s=6)
+        calibration = calibrate(bounded, target, HELLO, options, step_s=0.1)
+        result = search(
+            bounded, target, HELLO, Objective(latency_s=1.0), calibration, options, search_s=6
+        )
 
-    assert 0.4 * WORKERS / 0.01 <= found.rate_per_s <= seen.ceiling_per_s
-    assert all(step.rate_per_s <= seen.ceiling_per_s for step in found.steps)
+    assert 0.4 * WORKERS / 0.01 <= result.rate_per_s <= calibration.ceiling_per_s
+    assert all(step.rate_per_s <= calibration.ceiling_per_s for step in result.steps)
 
 
 @pytest.mark.alone
@@ -108,11 +110,11 @@ def test_a_rate_far_too_high_ends_in_time_and_names_the_limit_in_flight(service)
     )
     took_s = time.perf_counter() - began_s
 
-    found = {each.name: each.text for each in findings(run)}
+    texts = {each.name: each.text for each in findings(run)}
     assert took_s < 4  # all calls would take 11 s
     assert run.outcome is Outcome.COMPLETE
-    assert "100 calls in flight" in found["limit in flight"]
-    assert "generator" not in found
+    assert "100 calls in flight" in texts["limit in flight"]
+    assert "generator" not in texts
     assert {"OK", "cut off"} == {each.name for each in populations(run)}
 
 
