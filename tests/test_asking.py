@@ -33,7 +33,8 @@ def notebook():
             continue
         outputs = [
             nbformat.v4.new_output(
-                "display_data", comparisons.Comparison(name, "calls/s", run, None, model)._forms()
+                "display_data",
+                comparisons.Comparison(questions.registered(name), run, None, model)._forms(),
             )
             for each in compared
             for name, (model, run) in each.items()
