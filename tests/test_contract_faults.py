@@ -16,7 +16,7 @@ from kvstore import numbers
 from kvstore.client import load, monitor, workload
 from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone
 from kvstore.client.separate_process import run_in_process
-from kvstore.client.strategies import bounded, chained, pipelined, tasks
+from kvstore.client.strategies import bounded, chained, pipelined, tasks, threads
 from kvstore.measure import Outcome, accounts, audit
 from kvstore.protocol import CREATE, OK, STATUSES
 from kvstore.server import Server, serving, serving_replicas
@@ -24,8 +24,8 @@ from kvstore.server import Server, serving, serving_replicas
 SMALL = workload.crud(value_bytes_mean=100)
 SETTINGS = {"read_delay_s": 0.01, "write_delay_s": 0.02, "locking": "per_key"}
 
-each_way = pytest.mark.parametrize("strategy", [chained, tasks, pipelined])
-"""By callbacks, by coroutines and on a stream; `test_contract.py` has every strategy."""
+each_way = pytest.mark.parametrize("strategy", [threads, chained, tasks, pipelined])
+"""By threads, by callbacks, by coroutines and on a stream."""
 
 
 def assert_accounted(run) -> None:

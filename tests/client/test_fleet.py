@@ -314,3 +314,33 @@ def shared(strategy=strategies.bounded, due_times=None, **settings):
         strategy, "127.0.0.1:1", SMALL, settings=settings, due_times=due_times, for_fleet=True
     )
     plan.divided(2)
+
+
+@with_dask
+def test_a_strategy_that_a_learner_wrote_is_sent_to_the_workers(server, fleet):
+    """It is defined in a notebook, so no worker can import it."""
+    mine = {"__name__": "__main__"}
+    exec(
+        "def mine(stub, operations, in_flight):\n"
+        "    for operation in operations:\n"
+        "        try:\n"
+        "            operation.rpc(stub)(operation.request)\n"
+        "        except Exception:\n"
+        "            pass\n",
+        mine,
+    )
+    run = load.run(mine["mine"], server, SMALL, fleet=fleet, in_flight=2, calls=20)
+
+    assert ("mine", 20) == (run.strategy, run.issued)
+    assert audit(run).holds
+
+
+@with_dask
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+def test_a_worker_that_stands_still_is_lost_too(server, monkeypatch):
+    monkeypatch.setitem(cluster.LOCAL_SETTINGS, "distributed.scheduler.worker-ttl", "5s")
+    with Local(2) as fleet:
+        address, pid = min(pids_of(fleet).items())
+        with pytest.raises(RunFailed, match=f"worker 1 of 2 .{address}. was lost"):
+            long_run(fleet, server, lambda: os.kill(pid, signal.SIGSTOP))

@@ -1,7 +1,11 @@
 """Runs in processes of their own, with a memory ceiling."""
 
 import contextlib
+import os
 import pickle
+import signal
+import sys
+import threading
 
 import psutil
 import pytest
@@ -12,6 +16,7 @@ from kvstore.client.errors import WrongServer
 from kvstore.client.plan import Plan
 from kvstore.client.separate_process import PLAN, monitor, run_in_process
 from kvstore.client.strategies import futures
+from kvstore.load_test.__main__ import main as load_test
 from kvstore.measure import audit
 from kvstore.server import Server, serving
 from kvstore.subprocesses import child
@@ -105,3 +110,22 @@ def test_without_room_for_it_nothing_is_started(quick_server: Server, monkeypatc
         run_in_process(
             futures, quick_server, workload.crud(), duration_s=1, memory_ceiling_bytes=512e6
         )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+def test_a_server_that_falls_silent_gives_the_command_a_status(monkeypatch, capsys):
+    arguments = ["kvstore.v1.KeyValueService/Create", "--deadline=0.3s", "--quiet"]
+    arguments += ['--json={"key": "YQ==", "value": "YQ=="}', "--no-calibration"]
+    monkeypatch.setattr("kvstore.client.monitor.ANSWER_S", 0.2)
+    with serving(read_delay_s=0.01, write_delay_s=0.01) as silent:
+        stop = threading.Timer(0.8, os.kill, (silent.pid, signal.SIGSTOP))
+        stop.start()
+        try:
+            status = load_test([silent.address, *arguments, "--seconds=2"])
+        finally:
+            stop.join()
+            os.kill(silent.pid, signal.SIGCONT)
+
+    assert 1 == status
+    assert "stopped answering" in capsys.readouterr().err

@@ -541,3 +541,15 @@ def test_the_run_of_a_channel_can_be_saved_and_audited_and_its_block_is_for_one_
     assert audit(loaded) == audit(run)
     with pytest.raises(RuntimeError, match="was opened before: make another one"), channels:
         pass
+
+
+@pytest.mark.parametrize(
+    ("says", "settings"),
+    [
+        ("connections must be a whole number of 1 or more, got 0", {"connections": 0}),
+        ("target must be one server, got a:1,b:2", {"target": "a:1,b:2"}),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(says, settings):
+    with pytest.raises(ValueError, match=says):
+        measured_channel(**{"target": "127.0.0.1:1", **settings})

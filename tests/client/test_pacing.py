@@ -62,3 +62,24 @@ def test_steps_have_their_rates_one_after_the_other(random_gaps):
 )
 def test_a_user_joins_when_the_level_reaches_him(joins_s, levels):
     assert joins_s == pytest.approx(list(pacing.joins(levels)))
+
+
+@pytest.mark.parametrize("per_s", [0, -1, math.nan])
+@pytest.mark.parametrize("pace", [pacing.constant_rate, pacing.poisson])
+def test_a_rate_of_nothing_is_refused_at_once(pace, per_s):
+    """Not at the first call, which may come in another thread."""
+    with pytest.raises(ValueError, match="per_s must be above 0 calls per second, got"):
+        pace(per_s)
+
+
+@pytest.mark.parametrize(
+    ("named", "make"),
+    [
+        ("users can only join", lambda: pacing.joins([(3, 1), (2, 1)])),
+        ("a level must be 0 or more and finite, got -1", lambda: pacing.joins([(-1, 1)])),
+        ("steps must be 1 or more, got 0", lambda: pacing.climb(0, 1, steps=0, over_s=1)),
+    ],
+)
+def test_steps_that_make_no_sense_are_refused_at_once(named, make):
+    with pytest.raises(ValueError, match=named):
+        make()

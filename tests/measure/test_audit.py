@@ -97,3 +97,12 @@ def test_an_operation_that_was_lost_is_missed_by_the_audit_too():
     assert "26 operations sent IS NOT 13 done" in repr(accounts(lost))
     assert not audit(lost).holds
     assert audit(dataclasses.replace(lost, operations_sent=25)).holds
+
+
+@pytest.mark.parametrize("issued", [3, 5])
+def test_a_call_lost_or_recorded_twice_is_found_although_the_operations_balance(issued):
+    """The operations were counted and recorded alike; of the calls, four were recorded."""
+    run = run_of(BATCHES, operations_sent=25, issued=issued)
+
+    assert accounts(run).balanced
+    assert not audit(run).holds

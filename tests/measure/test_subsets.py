@@ -35,3 +35,12 @@ def test_a_part_without_calls_is_empty():
         part = during(run, 20.0, 30.0)
         assert (0.0, 0.0) == (part.answered_per_s, part.in_flight_mean)
         assert math.isnan(part.residence_mean_s)
+
+
+def test_a_part_without_length_is_refused(subtests):
+    for wrong in [(1.0, 1.0), (2.0, 1.0), (-1.0, 1.0), (math.nan, 1.0)]:
+        with (
+            subtests.test(wrong=wrong),
+            pytest.raises(ValueError, match="from_s must be 0 or more and until_s above it"),
+        ):
+            during(run_of(CALLS), *wrong)

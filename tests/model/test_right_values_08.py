@@ -1,11 +1,14 @@
 """Lesson 08 against simulations that share no code with its models or its exercise."""
 
+import math
+
 import numpy as np
 import pytest
-from queues import gaps_minus_work
+from queues import gaps_minus_work, overtaken
 
 from kvstore.course.lessons.lesson_08 import questions as facts
 from kvstore.measure import ServerReport
+from kvstore.model import Station, waiting
 
 CALLS = 1_000_000
 S = 0.0209
@@ -63,3 +66,34 @@ def test_the_simulated_runs_of_a_model_have_the_law_as_their_mean(kind):
     means = facts.simulated_means_s(run, S, seeds=100)
 
     assert facts.law_ms(0.8, S, kind) == pytest.approx(1e3 * means.mean(), rel=0.04)
+
+
+@pytest.mark.parametrize(("busy", "exact"), [(0.3, 1.04), (0.6, 1.48), (0.8, 2.69), (0.9, 5.18)])
+def test_kingman_is_an_approximation_for_even_arrivals(busy, exact):
+    """D/M/1 has an exact solution: the root of a fixed point, here by iteration."""
+    root = 0.5
+    for _ in range(2_000):
+        root = math.exp(-(1 - root) / busy)
+    kingman = waiting.residence(busy, Station("worker", 1.0), arrival_c2=0.0).value
+
+    assert exact == pytest.approx(1 / (1 - root), abs=0.01)
+    assert 1.04 < kingman / exact < 1.2
+
+
+@pytest.mark.long
+def test_who_overtakes_whom():
+    long, times = overtaken("first come", "short first", "round robin", jobs=400_000)
+    means = {name: each.mean() for name, each in times.items()}
+
+    assert {"first come": 220, "short first": 92, "round robin": 115} == pytest.approx(
+        means, rel=0.1
+    )
+    assert times["short first"][long].mean() == pytest.approx(395, rel=0.1)
+    p99 = {name: np.percentile(each, 99) for name, each in times.items()}
+    assert p99["short first"] < p99["first come"] < p99["round robin"]
+
+
+def test_the_p99_of_exponential_times_is_4_6_times_the_mean():
+    times = simulated_s(lambda rng: rng.exponential(1.0, CALLS), seed=1)
+
+    assert math.log(100) * times.mean() == pytest.approx(np.percentile(times, 99), rel=0.03)

@@ -44,3 +44,13 @@ def test_half_of_the_limit_is_right_for_work_that_varies(limit, in_time_per_s):
     assert in_time_per_s == pytest.approx(found, rel=0.04)
     model = simulated_in_time_per_s(320, 8, 0.050, 0.25, limit)
     assert model == pytest.approx(found, rel=0.06)
+
+
+def test_a_fifth_of_the_calls_in_one_long_queue_is_late():
+    """One worker, X = 200/s, a deadline of 100 ms: limit 20 is X · deadline."""
+    one = {"threads": 1, "mean_s": 0.005, "deadline_s": 0.1, "offered_per_s": 400}
+
+    _, late = simulated(20, **one)
+    in_time, _ = simulated(8, **one)
+    assert late == pytest.approx(0.2, abs=0.1)
+    assert in_time == pytest.approx(199.6, rel=0.03)

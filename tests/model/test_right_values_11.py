@@ -1,11 +1,13 @@
 """Lesson 11 against simulations of another make: stalls, the slowest of n, and hedged reads."""
 
 import heapq
+import random
 
 import numpy as np
 import pytest
 
 from kvstore.course.lessons.lesson_11 import hedging
+from kvstore.model import tail_latency
 
 CALLS = 10_000
 
@@ -66,3 +68,36 @@ def test_hedged_reads_agree_with_a_simulation_of_another_make(after_s, load):
         began.append(each_began)
 
     assert 0.6 * np.mean(began) == pytest.approx(load, rel=0.07)
+
+
+def test_the_p99_of_users_and_of_a_closed_loop_at_a_stalling_disk():
+    """Calls walked through one by one: 0.4 s of every 4 s, a read of 5 ms."""
+    law = tail_latency.latency(0.99, stall_s=0.4, every_s=4.0, service_s=0.005).value
+
+    def took_s(at_s):
+        return 0.005 + max(0.0, 0.4 - at_s % 4.0)
+
+    rng = random.Random(1)
+    due_s, closed_s, now_s = 0.0, [], 0.0
+    users_s = []
+    for _ in range(200_000):
+        due_s += rng.expovariate(50)
+        users_s.append(took_s(due_s))
+    while now_s < 4_000:
+        closed_s.append(took_s(now_s))
+        now_s += closed_s[-1] + 0.001  # a round trip
+
+    assert law == pytest.approx(0.365)
+    assert law == pytest.approx(np.quantile(users_s, 0.99), rel=0.03)
+    assert np.quantile(closed_s, 0.99) == pytest.approx(0.005)
+
+
+def test_the_busy_replicas_of_round_3_get_more_than_they_can_serve():
+    rng = np.random.default_rng(1)
+    arrivals_s = hedging.arrivals_s(112, 20_000, rng).tolist()
+    alone = hedging.hedged_reads(arrivals_s, lambda: 0.050, 60, rng)
+    hedged = hedging.hedged_reads(arrivals_s, lambda: 0.050, 0.020, rng)
+
+    assert 0.039 == pytest.approx((alone.took_s > 0.1).mean(), abs=0.01)
+    assert 0.7 * hedged.began / 20_000 > 1.2
+    assert hedged.hedged == 20_000

@@ -1,5 +1,6 @@
 """admission.py: limits of gRPC, calls that are too late, and time spent in the pool's queue."""
 
+import threading
 import time
 
 import pytest
@@ -7,6 +8,7 @@ from running import HANG_S
 from stacks import calling
 
 from kvstore.server import serving
+from kvstore.server.admission import MeasuredPool
 from kvstore.v1 import kvstore_pb2 as pb
 
 
@@ -46,3 +48,19 @@ def test_a_call_whose_caller_goes_is_finished_by_a_thread_and_given_up_by_a_loop
                 break
 
     assert ("OK" if stack == "threads" else "NOT_FOUND") == found
+
+
+@pytest.mark.parametrize(("newest_first", "expected"), [(False, "abc"), (True, "cba")])
+def test_a_free_thread_takes_the_oldest_or_the_newest_task(newest_first, expected):
+    """The only thread is busy while three tasks come; then it takes one after the other."""
+    begun, let_go, order = threading.Event(), threading.Event(), []
+    with MeasuredPool(1, "test", newest_first=newest_first) as pool:
+        pool.submit(lambda: (begun.set(), let_go.wait(10)))
+        assert begun.wait(10)
+        ended = [pool.submit(lambda name=name: order.append(name) or name) for name in "abc"]
+        failed = pool.submit(int, "x")
+        let_go.set()
+
+        assert "abc" == "".join(each.result(10) for each in ended)
+        assert isinstance(failed.exception(10), ValueError)
+    assert expected == "".join(order)

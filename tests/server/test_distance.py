@@ -56,3 +56,12 @@ def test_a_server_that_ends_ends_the_connection_of_the_client():
 
     assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
     assert time.perf_counter() - began_s < 20
+
+
+@pytest.mark.parametrize("round_trip_s", [-0.1, float("inf"), float("nan")])
+def test_a_round_trip_is_a_time(round_trip_s):
+    with (
+        pytest.raises(ValueError, match="round_trip_s must be 0 or more"),
+        at_distance(None, round_trip_s=round_trip_s),
+    ):
+        pass

@@ -14,7 +14,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from running import HANG_S, started_by_hand, status_of
 from stacks import calling
 
-from kvstore.server.__main__ import main
+from kvstore.server.__main__ import main, parser
 from kvstore.v1 import kvstore_pb2 as pb
 
 SLOW_DISK = ["--read-delay-s=1.5", "--write-delay-s=1.5", "--locking=per_key"]
@@ -125,3 +125,13 @@ def test_started_by_hand_a_server_does_not_end_with_its_input():
         process.terminate()
 
     assert (process.pid, 0) == (report.process_id, process.returncode)
+
+
+def test_help_explains_every_option(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        parser().parse_args(["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+
+    assert "The first line it prints is its address" in shown
+    assert all(option.help for option in parser()._actions)
+    assert "(default 0.05)" in shown
