@@ -191,8 +191,15 @@ def program(command: Sequence[str]) -> Iterator[Program]:
 @contextmanager
 def private_folder(prefix: str) -> Iterator[Path]:
     """Make a temporary folder for the block. A child deletes it if this process is killed."""
-    with tempfile.TemporaryDirectory(prefix=prefix) as folder, process(_command("folder", folder)):
+    with tempfile.TemporaryDirectory(prefix=prefix) as folder, deleted_at_our_end(Path(folder)):
         yield Path(folder)
+
+
+@contextmanager
+def deleted_at_our_end(folder: Path) -> Iterator[None]:
+    """Let a child delete this folder if this process ends before the block does."""
+    with process(_command("folder", str(folder))):
+        yield
 
 
 @contextmanager

@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 
 import grpc
 import pytest
@@ -103,3 +105,50 @@ def test_when_the_disk_is_full_writes_are_refused_by_name_and_what_was_answered_
     )
     assert 0 == server.returncode
     assert 1 == errors.count("the disk failed: nothing more is written")
+
+
+PARENT = """
+import signal, sys
+from contextlib import nullcontext
+from tempfile import TemporaryDirectory
+from kvstore.server import serving
+
+_, own, kills = sys.argv
+with (
+    nullcontext(own) if own else TemporaryDirectory() as folder,
+    serving(use_asyncio=True, store=f"sqlite:{folder}/data") as server,
+):
+    if kills:
+        server.kill()
+    print(folder, flush=True)
+    signal.pause()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+@pytest.mark.parametrize(("own", "kills"), [("", ""), ("", "the server too"), ("own", "")])
+def test_a_database_outlives_a_kill_in_a_folder_of_ones_own_only(own, kills, tmp_path):
+    (tmp_path / "own").mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, own and tmp_path / own, kills],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as parent:
+        assert parent.stdout is not None
+        folder = Path(parent.stdout.readline().strip())
+        assert (folder / "data").is_dir()
+        parent.kill()
+    end_s = time.monotonic() + 2 * HANG_S
+    while not own and folder.exists():
+        assert time.monotonic() < end_s, "the database is still there after the kill"
+        time.sleep(0.05)
+    while own:  # until the server has ended as well
+        try:
+            DurableStore(ServerSettings(**DURABLE, store=f"sqlite:{folder}/data")).close()
+            return
+        except OSError:
+            assert time.monotonic() < end_s
+            time.sleep(0.05)
+    assert (tmp_path / "own").is_dir()

@@ -31,6 +31,8 @@ class NotExecuted(Exception):
 
 MINUTES: Final = {"core": 0.45, "further": 0.2}
 """What a lesson takes to execute, on average, on two quiet cores in the short mode."""
+AS_LONG: Final = {"fast": 0.8, "class": 2.0, "full": 5.0}
+"""What a lesson takes in other modes, as a multiple: many runs have a fixed number of calls."""
 
 
 def executed(lesson: Path, copies: Path = run_notebooks.COPIES) -> NotebookNode:
@@ -71,6 +73,7 @@ def announce(lessons: Sequence[Path]) -> None:
         return
     further = sum(map(run_notebooks.is_further, old))
     minutes = MINUTES["further"] * further + MINUTES["core"] * (len(old) - further)
+    minutes *= AS_LONG.get(mode.name(), 1.0)
     print(
         f"{len(old)} of {numbers.count(len(lessons), 'lesson')} to execute: about "
         f"{numbers.count(max(1, round(minutes)), 'minute')} on a quiet machine. Ctrl-C stops, and "

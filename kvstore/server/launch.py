@@ -3,10 +3,12 @@
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from typing import Any
 from platformdirs import user_cache_path
 
 from kvstore.server_settings import ServerSettings
-from kvstore.subprocesses import Child, child, process, shielded
+from kvstore.subprocesses import Child, child, deleted_at_our_end, process, shielded
 
 START_S = 20.0
 """Seconds in which a server must start; a cold import on a slow laptop takes several."""
@@ -61,7 +63,8 @@ def serving(**settings: Any) -> Iterator[Server]:
     """Serve from a process of its own while the block lasts; yield the server.
 
     The settings are those of `ServerSettings`. The process ends with the block, and when this
-    process ends in any way.
+    process ends in any way. When this process is killed, a folder of `tempfile` with the server's
+    data is deleted; any other folder stays.
 
     Raises:
         ValueError: a setting makes no sense.
@@ -75,6 +78,8 @@ def _start(settings: ServerSettings, running: ExitStack) -> Callable[[], Server]
     """Start a process that `running` ends; return a function that waits until it listens."""
     identity = secrets.token_hex(8)
     arguments = [f"--settings={settings.to_json()}", f"--identity={identity}"]
+    if (folder := _temporary(settings)) is not None:
+        running.enter_context(deleted_at_our_end(folder))
     process = running.enter_context(child("kvstore.server", arguments))
 
     def listening() -> Server:
@@ -84,6 +89,22 @@ def _start(settings: ServerSettings, running: ExitStack) -> Callable[[], Server]
         return Server(address, identity, settings, process)
 
     return listening
+
+
+def _temporary(settings: ServerSettings) -> Path | None:
+    """Return the folder made by `tempfile` that has the data; None if they are elsewhere.
+
+    Who made it deletes it, unless it is killed: then nothing else would.
+    """
+    if settings.store_kind != "sqlite":
+        return None
+    place = Path(settings.store_place).absolute()
+    everything = Path(tempfile.gettempdir()).absolute()
+    if place == everything or not place.is_relative_to(everything):
+        return None
+    top = everything / place.relative_to(everything).parts[0]
+    is_of_tempfile = re.fullmatch(rf"{tempfile.gettempprefix()}[a-z0-9_]{{8}}", top.name)
+    return top if is_of_tempfile else None
 
 
 def _settings(settings: Mapping[str, Any]) -> ServerSettings:
