@@ -227,6 +227,31 @@ def test_the_presenter_has_notes_with_camps_and_a_clock(presented):
     assert "slide 2 of" in notes.locator("#now").inner_text()
 
 
+def test_what_the_class_says_stands_beside_the_run(presented):
+    """Its numbers are typed and its line is drawn, without a mouse."""
+
+    def go_on(to):
+        for _ in range(40):
+            if presented.locator(f".slide.shown {to}").count():
+                return presented.locator(f".slide.shown {to}").first
+            presented.keyboard.press("ArrowRight")
+        pytest.fail(f"no slide has {to}")
+
+    go_on(".class input").focus()
+    presented.keyboard.type("25 40 2,500")
+    presented.keyboard.press("Enter")
+    wall = go_on(".rpc-compared .wall svg")
+    assert wall.get_attribute("aria-label") == "3 numbers from 25 to 2,500"
+    assert "measured" in wall.text_content()
+    presented.keyboard.press("ArrowRight")
+    for point in go_on(".line").locator("[role=slider]").all():
+        point.focus()
+        presented.keyboard.press("ArrowUp")
+    presented.keyboard.press("Escape")
+    presented.keyboard.press("ArrowRight")
+    assert "your line" in go_on(".rpc-compared .line").inner_text()
+
+
 REPLAYED = """each => {
   const seen = [each.replay.time()];
   each.querySelector('canvas').dispatchEvent(
