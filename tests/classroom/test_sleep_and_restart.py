@@ -10,24 +10,18 @@ from test_votes import sent
 from kvstore.classroom.client import Student
 from kvstore.classroom.store import Store
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 
 MOST_BYTES = 150e6
 
 
-@pytest.mark.parametrize(
-    ("students", "questions", "sleep_s"),
-    [
-        pytest.param(12, 4, 2, id="12 students"),
-        pytest.param(
-            200, 12, 30, id="200 students", marks=[pytest.mark.long, pytest.mark.timeout(1500)]
-        ),
-    ],
-)
-def test_every_vote_counts_once(tmp_path, students, questions, sleep_s):
+STUDENTS, QUESTIONS, SLEEP_S = 200, 12, 30
+
+
+def test_every_vote_counts_once(tmp_path):
     """Each student changes their mind once; the last number counts."""
-    file, every = tmp_path / "class.db", [Student(tmp_path / f"{n}") for n in range(students)]
-    asked = [f"03.vote_{n}" for n in range(questions)]
+    file, every = tmp_path / "class.db", [Student(tmp_path / f"{n}") for n in range(STUDENTS)]
+    asked = [f"03.vote_{n}" for n in range(QUESTIONS)]
 
     def vote(number, student):
         for question in asked:
@@ -43,7 +37,7 @@ def test_every_vote_counts_once(tmp_path, students, questions, sleep_s):
             thread.start()
         time.sleep(1)
         room.server.suspend()
-        time.sleep(sleep_s)
+        time.sleep(SLEEP_S)
         room.server.resume()
         time.sleep(1)
         most_bytes = room.server.memory_info().rss
@@ -57,9 +51,9 @@ def test_every_vote_counts_once(tmp_path, students, questions, sleep_s):
     store = Store(file)
     votes = store.votes()
     store.close()
-    assert len(votes) == students * questions
+    assert len(votes) == STUDENTS * QUESTIONS
     assert {(v.question_id, v.value) for v in votes} == {
-        (question, 2.0 + number) for question in asked for number in range(students)
+        (question, 2.0 + number) for question in asked for number in range(STUDENTS)
     }
     assert most_bytes < MOST_BYTES
-    assert laws["votes"][0] == f"{students * questions:,}"
+    assert laws["votes"][0] == f"{STUDENTS * QUESTIONS:,}"

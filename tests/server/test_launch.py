@@ -1,7 +1,6 @@
 """launch.py: servers in their own processes, one or several with the keys shared out."""
 
 import itertools
-import json
 import signal
 import socket
 
@@ -11,33 +10,11 @@ from running import status_of
 
 from kvstore.server import (
     ServerDidNotStart,
-    ServerSettings,
     launch,
     serving,
     serving_replicas,
 )
 from kvstore.subprocesses import child
-
-
-@pytest.mark.slow
-def test_a_server_is_what_it_was_asked_to_be(own_server, stack):
-    wanted = {
-        "read_delay_s": 0.0,
-        "write_delay_s": 0.003,
-        "locking": "per_key_held",
-        "max_concurrent_rpcs": 1000,
-        "station_times": True,
-    }
-    server = own_server(**wanted)
-    report = status_of(server.address)
-
-    assert ServerSettings(**wanted, use_asyncio=stack == "asyncio") == server.settings
-    assert server.settings == ServerSettings(**json.loads(report.settings_json))
-    assert (server.identity, server.pid, socket.gethostname()) == (
-        report.identity,
-        report.process_id,
-        report.host_name,
-    )
 
 
 @pytest.mark.slow
