@@ -15,12 +15,13 @@ from kvstore.server import serving
 
 SMALL = workload.crud(value_bytes_mean=100)
 
+EACH = list(zip(STRATEGIES, cycle(STACKS), strict=False))
+"""Each strategy on one stack; what the stacks share is made of one source."""
 every_strategy = pytest.mark.parametrize(
     ("strategy", "stack"),
-    [*zip(STRATEGIES, cycle(STACKS), strict=False), *zip((pipelined, tasks), STACKS, strict=True)],
+    [*EACH, *zip((pipelined, tasks), STACKS, strict=True)],
     indirect=["stack"],
 )
-"""Each strategy on one stack; what the stacks share is made of one source."""
 
 
 def counted(run) -> dict[str, int]:
@@ -62,7 +63,9 @@ def test_a_limit_on_calls_in_flight_is_kept(strategy, quick_server):
     assert (run.calls["disk_s"] > 0).all()
 
 
-@pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s is not chained])
+@pytest.mark.parametrize(
+    ("strategy", "stack"), [each for each in EACH if each[0] is not chained], indirect=["stack"]
+)
 @pytest.mark.slow
 def test_a_run_of_some_seconds_ends_with_them(strategy, quick_server):
     """What was sent before the end is still answered; nothing is sent after it."""
@@ -121,7 +124,7 @@ DISK_S = 0.010
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s is not strategies.blocking])
+@pytest.mark.parametrize("strategy", [bounded, pipelined])
 def test_one_lock_serves_one_at_a_time_and_locks_of_keys_do_not(strategy, locked_servers):
     """Twelve in flight: behind one lock the middle call waits for many others, else for none.
 
