@@ -173,9 +173,7 @@ class Student(NamedTuple):
 
     lessons: pd.DataFrame
     questions: tuple[progress.Question, ...]
-    curves: dict[progress.Question, tuple[progress.Point, ...]]
     choices: dict[str, str]
-    intervals: tuple[progress.Interval, ...]
 
     @property
     def work(self) -> Hashable:
@@ -186,11 +184,7 @@ class Student(NamedTuple):
 def read(file: Path) -> Student:
     """Return what a file holds. Raises OSError or ValueError, which name the file, if it cannot."""
     with _read_from(file):
-        asked = progress.questions()
-        curves = {question: progress.curve(question) for question in asked}
-        return Student(
-            progress.by_lesson(), asked, curves, progress.choices(), progress.intervals()
-        )
+        return Student(progress.by_lesson(), progress.questions(), progress.choices())
 
 
 def merged(
@@ -232,14 +226,15 @@ def merged(
             for each in of_this.questions
         ]
         points += [
-            (name, question.question_id, question.attempt, *point)
-            for question, curve in of_this.curves.items()
-            for point in curve
+            (name, each.question_id, each.attempt, *point)
+            for each in of_this.questions
+            for point in each.points
         ]
         choices += [(name, *each) for each in of_this.choices.items()]
         intervals += [
-            (name, *each, each.held if each.measured is not None else None)
-            for each in of_this.intervals
+            (name, each.question_id, each.attempt, *each.interval, each.measured, each.held)
+            for each in of_this.questions
+            if each.interval is not None
         ]
     table = pd.DataFrame(choices, columns=["student", "question", "choice"])
     table["right"] = [_is_right(*each) for each in zip(table.question, table.choice, strict=True)]

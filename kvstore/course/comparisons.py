@@ -432,14 +432,14 @@ def _compare_curve(known: questions.Curve, runs: tuple[Any, ...]) -> CurveCompar
     settled = progress.settle(
         known.id,
         measured[max(measured)],
-        lambda _value, drawn: curves.log_error(drawn, measured, log=known.log),
+        lambda of: curves.log_error(of.drawn, measured, log=known.log),
         began_at=_began_at(_predicted_run(runs)),
         curve=measured,
     )
     model = _answer(known, known.model, runs) if known.model is not None else {}
     made = CurveComparison(
         known,
-        settled.drawn,
+        settled.question.drawn,
         dict(model),
         measured,
         attempt=settled.question.attempt,
@@ -473,10 +473,10 @@ def compare(question_id: str, *runs: Any) -> Comparison | CurveComparison:
     per_call = questions.operations_in_a_call(run)
     if isinstance(measured, HasValue):
         number *= questions.factor(measured.unit, known.unit, "the measured number", per_call)
-    question, _, late, intervals = progress.settle(
+    question, late, every = progress.settle(
         question_id,
         number,
-        lambda value, _drawn: log_error(value, number),
+        lambda of: log_error(of.value, number),
         unit=known.unit,
         began_at=_began_at(run),
     )
@@ -500,8 +500,8 @@ def compare(question_id: str, *runs: Any) -> Comparison | CurveComparison:
         reason=reason,
         interval=_interval(run, number, known.unit, per_call),
         mistake=_mistake(known, question.value, (model, number)),
-        sure_of=_sure_of(question, intervals),
-        record=coverage(intervals),
+        sure_of=question.interval,
+        record=coverage(every),
         machine=_machine(run, number, likely),
         likely=likely,
     )
@@ -509,27 +509,21 @@ def compare(question_id: str, *runs: Any) -> Comparison | CurveComparison:
     return made
 
 
-def _sure_of(
-    question: progress.Question, intervals: Iterable[progress.Interval]
-) -> tuple[float, float] | None:
-    """The interval of this attempt."""
-    for each in intervals:
-        if (each.question_id, each.attempt) == (question.question_id, question.attempt):
-            return each.low, each.high
-    return None
-
-
 SURE: Final = 0.9
 """How sure a learner is of an interval."""
 
 
-def coverage(made: Iterable[progress.Interval]) -> str:
+def coverage(made: Iterable[progress.Question]) -> str:
     """Return how many first intervals held, how wide they were, and what follows from it."""
-    done = [each for each in made if each.attempt == 1 and each.measured is not None]
+    done = [
+        (each.held, each.interval)
+        for each in made
+        if each.attempt == 1 and each.measured is not None and each.interval is not None
+    ]
     if len(done) < 2:
         return ""
-    held = sum(each.held for each in done)
-    width = math.exp(sum(math.log(each.high / each.low) for each in done) / len(done))
+    held = sum(bool(each) for each, _ in done)
+    width = math.exp(sum(math.log(high / low) for _, (low, high) in done) / len(done))
     said = (
         f"{held} of your {len(done)} intervals held, and {numbers.percent(SURE)} is what they stand"
         f" for; the upper end is {numbers.number(width)} times the lower one, on average."

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from kvstore.course import progress, rendering
+from kvstore.course import rendering
 from kvstore.course.questions import Curve
 
 FLOOR: Final = 0.02
@@ -124,8 +124,3 @@ export default {
 
 def _script() -> str:
     return resources.files(__package__).joinpath("curve.js").read_text("utf-8")
-
-
-def drawn(question: progress.Question) -> dict[float, float]:
-    """Return the line of an attempt: its heights by x, empty without one."""
-    return {point.x: point.drawn for point in progress.curve(question) if point.drawn is not None}

@@ -70,8 +70,7 @@ class DrawnGuess(Guess):
         """Keep a line that was drawn; return what is shown then."""
         made = _commit_curve(self.known, heights)
         question = progress.ask(self.question_id)
-        drawn = curves.drawn(question)
-        return curves.facts(self.known, drawn, locked=question.closed, said=made.message)
+        return curves.facts(self.known, question.drawn, locked=question.closed, said=made.message)
 
 
 def predict(question_id: str, value: Any = None, *more: object) -> Guess:
@@ -245,7 +244,7 @@ def _answered(
 
 
 def _held(known: PredictionQuestion, question: progress.Question, value: float) -> str:
-    return _typed(value, progress.interval(question), question.unit or known.unit)
+    return _typed(value, question.interval, question.unit or known.unit)
 
 
 def _guess(
@@ -253,8 +252,7 @@ def _guess(
 ) -> Guess:
     if not isinstance(known, Curve):
         return Guess(known.id, question.value, known.unit, status, message)
-    drawn = curves.drawn(question)
-    return DrawnGuess(known.id, question.value, known.unit, status, message, known, drawn)
+    return DrawnGuess(known.id, question.value, known.unit, status, message, known, question.drawn)
 
 
 LINE_KEPT: Final = "Your line is kept. You can change it until the run."

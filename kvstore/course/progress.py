@@ -13,7 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
@@ -223,6 +223,14 @@ def _unusable(file: Path, error: Exception) -> ProgressError:
     )
 
 
+class Point(NamedTuple):
+    """What was predicted and measured at one place of a curve, in the unit of its question."""
+
+    x: float
+    drawn: float | None
+    measured: float | None
+
+
 @dataclass(frozen=True)
 class Question:
     """One attempt at one question; times are seconds since 1970, or None."""
@@ -235,38 +243,31 @@ class Question:
     closed_at: float | None = None
     measured: float | None = None
     log_error: float | None = None
+    interval: tuple[float, float] | None = None
+    """What the learner is 90 % sure of; `value` is its middle."""
+    points: tuple[Point, ...] = ()
+    """Those of a curve, in the order of x."""
 
     @property
     def closed(self) -> bool:
         """Return whether the run began or its result was shown: predictions are refused then."""
         return self.closed_at is not None
 
-
-_ATTEMPT: Final = ", ".join(each.name for each in fields(Question))
-"""Its columns: the file of a later edition may have more."""
-
-
-class Point(NamedTuple):
-    """What was predicted and measured at one place of a curve, in the unit of its question."""
-
-    x: float
-    drawn: float | None
-    measured: float | None
-
-
-class Interval(NamedTuple):
-    """What a learner was 90 % sure of, and the result; None before the run."""
-
-    question_id: str
-    attempt: int
-    low: float
-    high: float
-    measured: float | None
+    @property
+    def drawn(self) -> dict[float, float]:
+        """The heights of the learner's line by x, empty without one."""
+        return {point.x: point.drawn for point in self.points if point.drawn is not None}
 
     @property
-    def held(self) -> bool:
-        """Whether the result lies in it; False before the run."""
-        return self.measured is not None and self.low <= self.measured <= self.high
+    def held(self) -> bool | None:
+        """Whether the result lies in the interval; None without one, or before the run."""
+        if self.interval is None or self.measured is None:
+            return None
+        return self.interval[0] <= self.measured <= self.interval[1]
+
+
+_ATTEMPT: Final = ", ".join(each.name for each in fields(Question)[:8])
+"""Its columns in the table of questions: the file of a later edition may have more."""
 
 
 Kept = Literal["kept", "unchanged", "refused"]
@@ -299,9 +300,7 @@ def keep_prediction(
     note_typed()
     with writing() as connection:
         question = _latest(connection, question_id)
-        drawn = {point.x: point.drawn for point in _points(connection, question) if point.drawn}
-        same = question.value == value and drawn == dict(curve)
-        same = same and _interval_of(connection, question) == interval
+        same = (question.value, question.drawn, question.interval) == (value, {**curve}, interval)
         if question.closed:
             return ("unchanged" if same else "refused"), question
         if same and question.unit == unit:
@@ -353,28 +352,22 @@ class Settled(NamedTuple):
     """An attempt with its result."""
 
     question: Question
-    drawn: Mapping[float, float]
-    """The prediction of a curve, by x."""
     late: bool
     """Whether a prediction was dropped, because it came after the run had begun."""
-    intervals: tuple[Interval, ...]
-    """All that the learner predicted so far, that of this question with them."""
-
-
-Error: TypeAlias = Callable[[float | None, Mapping[float, float]], float | None]
-"""The error of a prediction and of the curve that was drawn."""
+    every: tuple[Question, ...]
+    """Every attempt at every question so far."""
 
 
 def settle(
     question_id: str,
     measured: float,
-    error: Error,
+    error: Callable[[Question], float | None],
     *,
     unit: str | None = None,
     began_at: float = math.inf,
     curve: Mapping[float, float] = MappingProxyType({}),
 ) -> Settled:
-    """Close the question and store its result; of several results the first one counts.
+    """Close the question and store its result and its error; of several the first one counts.
 
     `began_at` is the start of the run: a prediction that was first made after it is dropped. A run
     that has closed the question itself came after the prediction, whatever the clock says.
@@ -383,15 +376,14 @@ def settle(
     with _settling() as connection:
         question = _latest(connection, question_id)
         of_this = (question_id, question.attempt)
-        drawn = {p.x: p.drawn for p in _points(connection, question) if p.drawn is not None}
         late = False
         if question.unit is None and unit is not None:
             question = _changed(connection, question, unit=unit)
         if question.measured is None:
             late = not question.closed and (question.predicted_at or 0.0) > began_at
-            found = {"measured": measured, "log_error": error(question.value, drawn)}
+            found = {"measured": measured, "log_error": error(question)}
             if late:
-                found, drawn = {"measured": measured, "value": None}, {}
+                found = {"measured": measured, "value": None}
                 for dropped in ("UPDATE curves SET drawn = NULL", "DELETE FROM intervals"):
                     connection.execute(f"{dropped} WHERE question_id = ? AND attempt = ?", of_this)
             question = _changed(connection, question, **found)
@@ -400,7 +392,8 @@ def settle(
             "ON CONFLICT DO UPDATE SET measured = coalesce(measured, excluded.measured)",
             [(*of_this, x, y) for x, y in curve.items()],
         )
-        return Settled(_closed(connection, question), drawn, late, _intervals(connection))
+        _closed(connection, question)
+        return Settled(_latest(connection, question_id), late, _attempts(connection))
 
 
 def start_again(question_id: str) -> Question:
@@ -463,28 +456,10 @@ def choices() -> dict[str, str]:
     return dict(tuple(row) for row in _done("SELECT question_id, choice FROM choices"))
 
 
-def intervals() -> tuple[Interval, ...]:
-    """Return each interval that was predicted, in the order of lessons."""
-    with writing() as connection:
-        return _intervals(connection)
-
-
-def interval(question: Question) -> tuple[float, float] | None:
-    """Return the interval of an attempt; None where a number was predicted, or nothing."""
-    with writing() as connection:
-        return _interval_of(connection, question)
-
-
-def curve(question: Question) -> tuple[Point, ...]:
-    """Return what was drawn and measured for an attempt at a question, in the order of x."""
-    with writing() as connection:
-        return _points(connection, question)
-
-
 def questions() -> tuple[Question, ...]:
     """Return every attempt at every question so far, in the order of lessons."""
-    rows = _done(f"SELECT {_ATTEMPT} FROM questions ORDER BY question_id, attempt")
-    return tuple(Question(*row) for row in rows)
+    with writing() as connection:
+        return _attempts(connection)
 
 
 def by_lesson() -> "pd.DataFrame":
@@ -554,11 +529,29 @@ def _latest(connection: "sqlite3.Connection", question_id: str) -> Question:
         "WHERE NOT EXISTS (SELECT 1 FROM questions WHERE question_id = ?)",
         (question_id, question_id),
     )
-    row = connection.execute(
-        f"SELECT {_ATTEMPT} FROM questions WHERE question_id = ? ORDER BY attempt DESC LIMIT 1",
-        (question_id,),
-    ).fetchone()
-    return Question(*row)
+    return _attempts(connection, question_id)[-1]
+
+
+def _attempts(connection: "sqlite3.Connection", question_id: str = "") -> tuple[Question, ...]:
+    """Return the attempts at one question, or at all of them, in the order of lessons."""
+
+    def rows(columns: str, table: str, order: str = "attempt") -> "list[sqlite3.Row]":
+        return connection.execute(
+            f"SELECT {columns} FROM {table} WHERE ? IN ('', question_id) "
+            f"ORDER BY question_id, {order}",
+            (question_id,),
+        ).fetchall()
+
+    sure = {(q, n): (low, high) for q, n, low, high in rows("*", "intervals")}
+    points: dict[tuple[str, int], list[Point]] = {}
+    for q, n, *point in rows("*", "curves", "x"):
+        points.setdefault((q, n), []).append(Point(*point))
+    made = [Question(*row) for row in rows(_ATTEMPT, "questions")]
+    of = [(each.question_id, each.attempt) for each in made]
+    return tuple(
+        replace(each, interval=sure.get(key), points=tuple(points.get(key, ())))
+        for key, each in zip(of, made, strict=True)
+    )
 
 
 def _changed(
@@ -571,29 +564,3 @@ def _changed(
         (*columns.values(), question.question_id, question.attempt),
     )
     return _latest(connection, question.question_id)
-
-
-def _interval_of(
-    connection: "sqlite3.Connection", question: Question
-) -> tuple[float, float] | None:
-    row = connection.execute(
-        "SELECT low, high FROM intervals WHERE question_id = ? AND attempt = ?",
-        (question.question_id, question.attempt),
-    ).fetchone()
-    return (row[0], row[1]) if row else None
-
-
-def _intervals(connection: "sqlite3.Connection") -> tuple[Interval, ...]:
-    rows = connection.execute(
-        "SELECT question_id, attempt, low, high, measured FROM intervals "
-        "JOIN questions USING (question_id, attempt) ORDER BY question_id, attempt"
-    )
-    return tuple(Interval(*row) for row in rows)
-
-
-def _points(connection: "sqlite3.Connection", question: Question) -> tuple[Point, ...]:
-    rows = connection.execute(
-        "SELECT x, drawn, measured FROM curves WHERE question_id = ? AND attempt = ? ORDER BY x",
-        (question.question_id, question.attempt),
-    )
-    return tuple(Point(*row) for row in rows)

@@ -41,7 +41,7 @@ def test_what_is_no_curve_is_refused(given, said):
     with pytest.raises(PredictionError, match=said):
         predict("97.curve", given)
 
-    assert () == progress.curve(progress.ask("97.curve"))
+    assert () == progress.ask("97.curve").points
 
 
 def test_the_runs_lock_it():
@@ -64,7 +64,7 @@ def test_it_is_scored_over_all_points_that_were_measured(page):
     assert made.log_error == progress.ask("97.curve").log_error
     published = page[-1][comparisons.MIME_TYPE]
     assert (40.0, 10.0) == (published["yours"], published["measured"])
-    points = progress.curve(progress.ask("97.curve"))
+    points = progress.ask("97.curve").points
     assert [(1, 2, 2), (10, 20, None), (15, None, 60), (20, 40, 10)] == [tuple(p) for p in points]
 
 
@@ -75,7 +75,7 @@ def test_a_line_that_was_drawn_after_the_runs_began_does_not_count():
 
     assert made.late
     assert made.log_error is None
-    assert {None} == {point.drawn for point in progress.curve(progress.ask("97.curve"))}
+    assert {None} == {point.drawn for point in progress.ask("97.curve").points}
 
 
 def test_low_values_count_as_a_part_of_the_highest():

@@ -76,12 +76,15 @@ def test_an_interval_is_kept_scored_by_its_middle_and_counted(page):
         predict(question, (10, 20))
         compare(question, 100.0)
     assert "1 of your 3 intervals held" in page[-1]["text/html"]
-    assert [each.held for each in progress.intervals()] == [False, False, True]
+    assert [each.held for each in progress.questions()] == [False, False, True]
 
 
 def test_who_is_surer_than_they_may_be_is_told_so():
     def made(held, of):
-        return [progress.Interval("97.q", 1, 10, 20, 15 if n < held else 99) for n in range(of)]
+        return [
+            progress.Question("97.q", measured=15 if n < held else 99, interval=(10, 20))
+            for n in range(of)
+        ]
 
     assert "wider" in comparisons.coverage(made(5, 12))
     assert "wider" not in comparisons.coverage(made(10, 12))
