@@ -133,7 +133,7 @@ def _html(card: Mapping[str, Any], lessons: Collection[str]) -> dict[str, Any]:
 
 
 def _table(rows: Collection[Mapping[str, Any]]) -> str:
-    head = "| build | streams | X (1/s) | R (ms) | failed | X·R |"
+    head = "| build | streams wanted | X (1/s) | R (ms) | failed | X·R |"
     return f"{head}\n|-|-|-|-|-|-|\n" + "\n".join(
         f"| {place} {row['build']} | {row['streams']} | {row['X']:,} | {row['R']} "
         f"| {row['failed'] or ''} | {row['in_flight']} |"

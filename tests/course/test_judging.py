@@ -1,6 +1,7 @@
 """The judge's process: whatever an answer does, a verdict comes and the kernel is as it was."""
 
 import ast
+import contextlib
 import dataclasses
 import os
 import signal
@@ -279,7 +280,7 @@ def test_pressing_stop_ends_the_answer_and_the_next_one_is_judged():
         "",
         "import subprocess, sys\n"
         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)'],"
-        " pass_fds=[judging._judge._process.stdin.fileno()])\n",
+        " stdout=subprocess.DEVNULL, pass_fds=[judging._judge._process.stdin.fileno()])\n",
     ],
 )
 def test_a_killed_kernel_leaves_no_process(holder):
@@ -305,4 +306,6 @@ def test_a_killed_kernel_leaves_no_process(holder):
         os.kill(kernel.pid, signal.SIGKILL)
         kernel.communicate()
     _, alive = psutil.wait_procs(family, timeout=20)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(kernel.pid, signal.SIGKILL)  # what holds the input
     assert not alive
