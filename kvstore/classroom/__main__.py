@@ -160,9 +160,7 @@ async def _open(store: Store, host: str, options: Any, catalogue: dict[str, Any]
         before, token = store.kept("page_port"), store.kept("page_token")
         try:
             port_now, address = page.listen(wall, token, before or PAGE_PORT)
-        except OSError:
-            if before:
-                raise
+        except OSError:  # another program has the port meanwhile
             port_now, address = page.listen(wall, token, 0)
         store.keep(page_port=port_now)
         print(_greeting(store, host, port, address), flush=True)

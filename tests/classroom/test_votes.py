@@ -1,6 +1,8 @@
 """Votes from students' notebooks to the file of a class: each counts once."""
 
+import socket
 import time
+from urllib.parse import urlsplit
 
 import pandas as pd
 import pytest
@@ -126,6 +128,19 @@ def test_a_restarted_class_is_the_same_one_and_no_vote_is_lost(tmp_path):
         assert (after.address, after.code, after.page) == (before.address, before.code, page)
         assert (after.state()["phase"], after.state()["voted"]) == ("open", 1)
         assert [(1, 2500.0)] == votes_of(after, "03.per_key")
+
+
+def test_a_class_opens_where_another_program_has_the_port_of_its_page(tmp_path):
+    file = tmp_path / "class.db"
+    with class_open(file) as before:
+        pass
+
+    with socket.socket() as another:
+        another.bind(("127.0.0.1", urlsplit(before.page).port))
+        another.listen()
+        with class_open(file) as after:
+            assert after.page != before.page
+            assert (after.address, after.state()["voted"]) == (before.address, 0)
 
 
 def test_a_wrong_address_or_code_says_what_to_do_and_sends_nothing(room, tmp_path):
