@@ -96,4 +96,4 @@ def test_a_write_that_vanished_is_counted_as_missing(own_server):
         stub.Create(CreateRequest(key=b"there", value=b"v"), timeout=10)
         keys = [b"there", *(b"missing %d" % n for n in range(150))]
 
-        assert {b"there": b"v"} == etcd_runs.found(stub, keys)
+        assert {b"there": b"v"} == etcd_runs.entries_present(stub, keys)

@@ -116,14 +116,14 @@ _ONE: Final = re.compile(
 )
 
 
-def _singular(found: re.Match[str]) -> str:
-    verb = {" were": " was", " are": " is", None: ""}[found[2]]
-    return f"1 {found[1]}{verb}"
+def _singular(match: re.Match[str]) -> str:
+    verb = {" were": " was", " are": " is", None: ""}[match[2]]
+    return f"1 {match[1]}{verb}"
 
 
-def near(found: float, expected: float, share: float = 1e-9) -> bool:
+def near(number: float, expected: float, share: float = 1e-9) -> bool:
     """Return whether two numbers differ by at most a share of the expected one."""
-    return abs(found - expected) <= share * abs(expected)
+    return abs(number - expected) <= share * abs(expected)
 
 
 class Wrong(BaseException):

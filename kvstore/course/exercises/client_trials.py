@@ -239,7 +239,7 @@ _END: Final = None
 
 
 @dataclass
-class Seen:
+class StreamTraffic:
     """What the server received on one stream."""
 
     requests: int = 0
@@ -262,7 +262,7 @@ class WindowedStore(KeyValueServiceServicer):
     def __init__(
         self, values: Mapping[bytes, bytes], count: int, window: int, draw: random.Random
     ) -> None:
-        self.seen = Seen()
+        self.traffic = StreamTraffic()
         self._values = values
         self._count = count
         self._window = window
@@ -276,25 +276,25 @@ class WindowedStore(KeyValueServiceServicer):
         threading.Thread(target=_read, args=(request_iterator, arrived), daemon=True).start()
         open_requests: list[pb.PipelineRequest] = []
         answered, patience_s = 0, PATIENCE_S
-        while not self.seen.ended or open_requests:
+        while not self.traffic.ended or open_requests:
             room = min(self._window, self._count - answered)
-            while len(open_requests) < room and not self.seen.ended:
+            while len(open_requests) < room and not self.traffic.ended:
                 if not self._take(arrived, open_requests, patience_s):
                     break
             while self._take(arrived, open_requests, SETTLE_S):
                 pass
-            self.seen.most = max(self.seen.most, len(open_requests))
+            self.traffic.most = max(self.traffic.most, len(open_requests))
             if len(open_requests) < room:
-                self.seen.fewest = min(self.seen.fewest or room, len(open_requests))
+                self.traffic.fewest = min(self.traffic.fewest or room, len(open_requests))
                 patience_s = 0.02  # one delay is enough to judge it
             if open_requests:
                 request = open_requests.pop(self._draw.randrange(len(open_requests)))
                 answered += 1
-                self.seen.answered = answered
+                self.traffic.answered = answered
                 yield self._reply(request)
             elif self._take(arrived, open_requests, PATIENCE_S):
                 continue
-            elif not self.seen.ended:
+            elif not self.traffic.ended:
                 context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no request came any more")
 
     def _take(
@@ -304,26 +304,26 @@ class WindowedStore(KeyValueServiceServicer):
         patience_s: float,
     ) -> bool:
         """Take one request that has arrived; whether there was one."""
-        if self.seen.ended:
+        if self.traffic.ended:
             return False
         try:
             request = arrived.get(timeout=patience_s)
         except queue.Empty:
             return False
         if request is _END:
-            self.seen.ended = True
+            self.traffic.ended = True
             return False
         if request.id in {each.id for each in open_requests}:
-            self.seen.same_id = request.id
-        self.seen.requests += 1
-        self.seen.messages.append(request.SerializeToString())
+            self.traffic.same_id = request.id
+        self.traffic.requests += 1
+        self.traffic.messages.append(request.SerializeToString())
         open_requests.append(request)
         return True
 
     def _reply(self, request: pb.PipelineRequest) -> pb.PipelineResponse:
-        found = [self._values[key] for key in request.keys if key in self._values]
+        values = [self._values[key] for key in request.keys if key in self._values]
         statuses = bytes(OK if key in self._values else NOT_FOUND for key in request.keys)
-        return pb.PipelineResponse(id=request.id, statuses=statuses, values=found)
+        return pb.PipelineResponse(id=request.id, statuses=statuses, values=values)
 
 
 def _read(
@@ -366,11 +366,11 @@ class WatchedStub:
 @contextmanager
 def windowed(
     values: Mapping[bytes, bytes], count: int, window: int, seed: int
-) -> Iterator[tuple[WatchedStub, Seen]]:
+) -> Iterator[tuple[WatchedStub, StreamTraffic]]:
     """Start a server that expects `count` reads in a window; give a stub and what it sees."""
     store = WindowedStore(values, count, window, random.Random(seed))
     with (
         served(store, ThreadPoolExecutor(4)) as address,
         grpc.insecure_channel(address, options=[OWN_CONNECTION]) as channel,
     ):
-        yield WatchedStub(KeyValueServiceStub(channel)), store.seen
+        yield WatchedStub(KeyValueServiceStub(channel)), store.traffic

@@ -151,13 +151,13 @@ def _failure(answer: Any, error: BaseException, otherwise: str) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.filename == own_file or "ipykernel_" in frame.filename
     ]
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    error_text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, MemoryError):
-        said += f": an answer may use {limits.MEMORY_BYTES >> 30} GB here."
+        error_text += f": an answer may use {limits.MEMORY_BYTES >> 30} GB here."
     if not frames:
-        return f"{otherwise}: {said}"
+        return f"{otherwise}: {error_text}"
     line = f": `{frames[-1].line}`" if frames[-1].line else ""
-    return f"`{frames[-1].name}` stopped at line {frames[-1].lineno}{line}\n{said}"
+    return f"`{frames[-1].name}` stopped at line {frames[-1].lineno}{line}\n{error_text}"
 
 
 def _short(value: Any) -> str:
@@ -191,13 +191,13 @@ COMPARED: Final = 40
 Function = Callable[..., Any]
 
 
-def same_result(found: Any, expected: Any) -> bool:
+def same_result(result: Any, expected: Any) -> bool:
     """Return whether two results are equal; numbers may differ by rounding."""
     if isinstance(expected, Real) and not isinstance(expected, bool):
-        if isinstance(found, bool) or not isinstance(found, Real):
+        if isinstance(result, bool) or not isinstance(result, Real):
             return False
-        return math.isclose(found, expected, rel_tol=1e-6, abs_tol=1e-12)
-    return bool(type(found) is type(expected) and found == expected)
+        return math.isclose(result, expected, rel_tol=1e-6, abs_tol=1e-12)
+    return bool(type(result) is type(expected) and result == expected)
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class Drawn:
         return replace(self, right=right, mistakes=known)
 
     @functools.cached_property
-    def given(self) -> "SearchStrategy[tuple[Any, ...]]":
+    def arguments(self) -> "SearchStrategy[tuple[Any, ...]]":
         """What draws the arguments in the order of the reference's parameters."""
         names = tuple(inspect.signature(self.reference).parameters)
         return self.inputs.map(
@@ -245,14 +245,14 @@ class Drawn:
     @functools.cached_property
     def compared_on(self) -> Sequence[tuple[Any, ...]]:
         """The inputs on which mistakes are compared."""
-        return drawn_inputs(self.given, COMPARED)
+        return drawn_inputs(self.arguments, COMPARED)
 
     def __call__(self, answer: Function) -> Verdict:
         """Return whether the answer agrees with the reference on every drawn input."""
         smallest = _smallest(
-            self.given,
-            lambda given: (
-                not self.same(_result(answer, given), self.reference(*copy.deepcopy(given)))
+            self.arguments,
+            lambda arguments: (
+                not self.same(_result(answer, arguments), self.reference(*copy.deepcopy(arguments)))
             ),
         )
         if smallest is None:
@@ -260,25 +260,25 @@ class Drawn:
         call = self.shown(*smallest) if self.shown else _arguments(self.reference, smallest)
         result, expected = _result(answer, smallest), self.reference(*copy.deepcopy(smallest))
         if isinstance(result, AnswerFailed):
-            seen = f"With {call}: {result.verdict.message}"
+            outcome = f"With {call}: {result.verdict.message}"
         else:
-            seen = (
+            outcome = (
                 f"With {call} it returned {_short_result(result)};"
                 f" {_short_result(expected)} is right."
             )
-        return not_yet(f"{self._hint(answer)}{seen}")
+        return not_yet(f"{self._hint(answer)}{outcome}")
 
     def _hint(self, answer: Function) -> str:
         """Return the sentence of the first mistake that computes the same, or ""."""
 
-        def alike(found: Any, wrong: Any) -> bool:
-            if isinstance(found, AnswerFailed) or wrong is _FAILED:  # on the same inputs only
-                return isinstance(found, AnswerFailed) and wrong is _FAILED
-            return _both_nan(found, wrong) or self.same(found, wrong)
+        def alike(result: Any, wrong: Any) -> bool:
+            if isinstance(result, AnswerFailed) or wrong is _FAILED:  # on the same inputs only
+                return isinstance(result, AnswerFailed) and wrong is _FAILED
+            return _both_nan(result, wrong) or self.same(result, wrong)
 
         for sentence, mistake in self.mistakes:
             pairs = ((_result(answer, each), _mistaken(mistake, each)) for each in self.compared_on)
-            if all(alike(found, wrong) for found, wrong in pairs):
+            if all(alike(result, wrong) for result, wrong in pairs):
                 return f"{sentence} "
         return ""
 
@@ -287,9 +287,9 @@ def drawn_inputs(inputs: "SearchStrategy[tuple[Any, ...]]", count: int) -> list[
     """Return up to `count` drawn inputs, the same ones in each call."""
     drawn: list[tuple[Any, ...]] = []
 
-    def keep(given: tuple[Any, ...]) -> bool:
+    def keep(arguments: tuple[Any, ...]) -> bool:
         if len(drawn) < count:  # Hypothesis runs the last one again
-            drawn.append(copy.deepcopy(given))
+            drawn.append(copy.deepcopy(arguments))
         return len(drawn) >= count
 
     _smallest(inputs, keep, shrink=False)
@@ -321,11 +321,11 @@ def _smallest(
         return None
 
 
-def _result(answer: Function, given: tuple[Any, ...]) -> Any:
+def _result(answer: Function, arguments: tuple[Any, ...]) -> Any:
     """Return what the answer returns for a copy of the input, or its failure."""
     try:
         with np.errstate(all="ignore"):  # no warning for each of many inputs
-            return answer(*copy.deepcopy(given))
+            return answer(*copy.deepcopy(arguments))
     except AnswerFailed as failure:
         if isinstance(failure.__cause__, MemoryError):
             raise  # one is enough: each takes long
@@ -336,21 +336,21 @@ _FAILED: Final = object()
 """In place of a result: the known mistake raises an error on this input."""
 
 
-def _mistaken(mistake: Function, given: tuple[Any, ...]) -> Any:
+def _mistaken(mistake: Function, arguments: tuple[Any, ...]) -> Any:
     try:
         with np.errstate(all="ignore"):
-            return mistake(*copy.deepcopy(given))
+            return mistake(*copy.deepcopy(arguments))
     except Exception:
         return _FAILED
 
 
-def _both_nan(found: Any, wrong: Any) -> bool:
-    return all(isinstance(each, Real) and math.isnan(each) for each in (found, wrong))
+def _both_nan(result: Any, wrong: Any) -> bool:
+    return all(isinstance(each, Real) and math.isnan(each) for each in (result, wrong))
 
 
-def _arguments(function: Function, given: tuple[Any, ...]) -> str:
+def _arguments(function: Function, arguments: tuple[Any, ...]) -> str:
     """Return the arguments with the names that the function gives them."""
-    named = zip(inspect.signature(function).parameters, given, strict=True)
+    named = zip(inspect.signature(function).parameters, arguments, strict=True)
     return f"`{', '.join(f'{name}={_text(value)}' for name, value in named)}`"
 
 

@@ -277,9 +277,9 @@ def puppet(
     values: Mapping[bytes, bytes], failures: Mapping[bytes, grpc.StatusCode]
 ) -> Iterator[tuple[Puppet, str]]:
     """Serve these values, and these failures by key; yield the server and its address."""
-    made = Puppet(Script(values, failures=failures))
-    with served(made) as address:
-        yield made, address
+    server = Puppet(Script(values, failures=failures))
+    with served(server) as address:
+        yield server, address
 
 
 TURNS: Final = 50

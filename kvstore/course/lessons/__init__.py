@@ -44,11 +44,11 @@ FIRST_OF_PART: Final[Mapping[str, str]] = {
 
 def parts() -> dict[str, list[str]]:
     """Return the numbers of the lessons of each part, by its title, in their order."""
-    found: dict[str, list[str]] = {}
+    numbers_by_title: dict[str, list[str]] = {}
     for number in LESSONS:
-        title = FIRST_OF_PART.get(number) or next(reversed(found))
-        found.setdefault(title, []).append(number)
-    return found
+        title = FIRST_OF_PART.get(number) or next(reversed(numbers_by_title))
+        numbers_by_title.setdefault(title, []).append(number)
+    return numbers_by_title
 
 
 @functools.cache
@@ -73,14 +73,14 @@ def tables(lesson: str, kind: str) -> Sequence[Mapping[str, Any]]:
 
     Each has an `id` that begins with the lesson; ValueError if one has not.
     """
-    found: list[dict[str, Any]] = _written(lesson).get(kind, [])
-    ids = [each.get("id", "") for each in found]
+    entries: list[dict[str, Any]] = _written(lesson).get(kind, [])
+    ids = [each.get("id", "") for each in entries]
     if len({*ids}) < len(ids) or not all(each.startswith(f"{lesson}.") for each in ids):
         raise ValueError(
             f"lesson.toml of lesson {lesson}: each {kind} needs an id of its own, such as "
             f"{lesson}.name"
         )
-    return found
+    return entries
 
 
 def words(lesson: str) -> Callable[..., str]:
@@ -139,8 +139,8 @@ def _next(table: "pd.DataFrame") -> str:
         return str(table.index[0])
     latest = begun[-1]
     place = list(table.index).index(latest)
-    made, passed = table.loc[latest, ["predictions made", "exercises passed"]]
-    worked_through = _all(made) and _all(passed) and place + 1 < len(table)
+    predictions, exercises = table.loc[latest, ["predictions made", "exercises passed"]]
+    worked_through = _all(predictions) and _all(exercises) and place + 1 < len(table)
     return str(table.index[place + 1] if worked_through else latest)
 
 
@@ -155,7 +155,7 @@ def overview() -> "pd.DataFrame":
     from kvstore.course import progress
     from kvstore.course.views.calibration import plot_calibration
 
-    made = progress.questions()
-    if any(each.log_error is not None and each.value is not None for each in made):
-        plot_calibration(made)
+    questions = progress.questions()
+    if any(each.log_error is not None and each.value is not None for each in questions):
+        plot_calibration(questions)
     return progress.by_lesson()

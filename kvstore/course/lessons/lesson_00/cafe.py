@@ -28,6 +28,6 @@ class Cafe(rendering.Shown):
 
 def cafe() -> Cafe:
     """Show the café, with sliders for the time between guests and for their stay."""
-    made = Cafe()
-    made._show()
-    return made
+    picture = Cafe()
+    picture._show()
+    return picture

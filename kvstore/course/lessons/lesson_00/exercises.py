@@ -61,14 +61,14 @@ def _look_at_first_client(trial: ClientTrial, items: Items) -> None:
     )
     keys = [key for key, _ in items]
     wanted = [("Create", key) for key in keys] + [("Retrieve", key) for key in keys]
-    made = [(call.method, call.key) for call in trial.served]
+    calls = [(call.method, call.key) for call in trial.served]
     expect(
-        made == wanted or sorted(made) != sorted(wanted),
+        calls == wanted or sorted(calls) != sorted(wanted),
         say("another_order", keys=len(keys)),
     )
-    names = [method for method, _ in made]
+    names = [method for method, _ in calls]
     expect(
-        made == wanted,
+        calls == wanted,
         say(
             "not_one_of_each",
             keys=len(keys),
@@ -76,18 +76,18 @@ def _look_at_first_client(trial: ClientTrial, items: Items) -> None:
             retrieves=count(names.count("Retrieve"), "Retrieve"),
         ),
     )
-    found, sent = trial.returned, [value for _, value in items]
+    returned, sent = trial.returned, [value for _, value in items]
     expect(
-        not items or found != sent,
+        not items or returned != sent,
         say("values_sent"),
     )
-    expect(isinstance(found, list), say("no_list", found=found))
+    expect(isinstance(returned, list), say("no_list", result=returned))
     expect(
-        not any(hasattr(each, "value") for each in found),
+        not any(hasattr(each, "value") for each in returned),
         say("replies"),
     )
     expected = [_served_hot(value) for value in sent]
-    expect(found == expected, say("wrong_values", expected=expected, found=found))
+    expect(returned == expected, say("wrong_values", expected=expected, result=returned))
 
 
 mean_in_flight = my_code.course_version("laws.mean_in_flight")

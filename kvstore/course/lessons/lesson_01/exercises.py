@@ -79,9 +79,9 @@ def _wrong_with(
         raise trial.failure
     if trial.overlapping:
         return say("overlapping", what=what, overlapping=trial.overlapping)
-    made = [call.key for call in trial.served]
-    if made != list(keys):
-        return say("not_one_call_each", what=what, made=len(made), keys=len(keys))
+    called_keys = [call.key for call in trial.served]
+    if called_keys != list(keys):
+        return say("not_one_call_each", what=what, calls=len(called_keys), keys=len(keys))
     if text := _wrong_with_deadlines(trial, deadline_s):
         return text
     if trial.returned == expected:
@@ -95,11 +95,16 @@ def _wrong_with(
 
 def _wrong_with_deadlines(trial: ClientTrial, deadline_s: float) -> str:
     """What is wrong with the deadlines that the calls got."""
-    given = [given_s for given_s in trial.deadlines_s if given_s is not None]
-    less_and_less = len(given) == len(trial.deadlines_s) and given == sorted(given)[::-1]
-    if less_and_less and given and given[-1] < given[0] <= 1.001 * deadline_s:
+    deadlines_s = [given_s for given_s in trial.deadlines_s if given_s is not None]
+    less_and_less = (
+        len(deadlines_s) == len(trial.deadlines_s) and deadlines_s == sorted(deadlines_s)[::-1]
+    )
+    if less_and_less and deadlines_s and deadlines_s[-1] < deadlines_s[0] <= 1.001 * deadline_s:
         return say(
-            "deadline_shared", longest_s=given[0], shortest_s=given[-1], deadline_s=deadline_s
+            "deadline_shared",
+            longest_s=deadlines_s[0],
+            shortest_s=deadlines_s[-1],
+            deadline_s=deadline_s,
         )
     for given_s in trial.deadlines_s:
         if given_s is None or given_s > 1e6:

@@ -88,10 +88,12 @@ def _why_stuck(answer: Any) -> str:
         return _why_not_codes(sender.result, [OK] * len(requests))
 
 
-def _why_not_codes(found: Any, codes: Sequence[grpc.StatusCode]) -> str:
-    if not isinstance(found, list) or not all(isinstance(each, grpc.StatusCode) for each in found):
-        return say("no_codes", found=found, ok=OK)
-    names, wanted = [[code.name for code in each] for each in (found, codes)]
+def _why_not_codes(returned: Any, codes: Sequence[grpc.StatusCode]) -> str:
+    if not isinstance(returned, list) or not all(
+        isinstance(each, grpc.StatusCode) for each in returned
+    ):
+        return say("no_codes", result=returned, ok=OK)
+    names, wanted = [[code.name for code in each] for each in (returned, codes)]
     left_out = sorted(set(wanted) - set(names) - {OK.name})
     if len(names) < len(wanted) and left_out:
         return say("failed_left_out", names=names, left_out=left_out[0])

@@ -96,23 +96,23 @@ def _line(in_flight: Any, rss_bytes: Any) -> Line:
     return Line(float(base_bytes), float(bytes_per_call))
 
 
-def forecasts(seen: Probe, ceiling_bytes: float) -> dict[str, Prediction]:
+def forecasts(sample: Probe, ceiling_bytes: float) -> dict[str, Prediction]:
     """Return the time at which each process would reach the ceiling."""
     return {
         side: overload.time_until(
             ceiling_bytes,
             base_bytes=line.base_bytes,
             bytes_per_call=line.bytes_per_call,
-            sent_per_s=seen.sent_per_s,
-            answered_per_s=seen.answered_per_s,
+            sent_per_s=sample.sent_per_s,
+            answered_per_s=sample.answered_per_s,
         )
-        for side, line in seen.lines.items()
+        for side, line in sample.lines.items()
     }
 
 
-def forecast(seen: Probe, ceiling_bytes: float) -> Prediction:
+def forecast(sample: Probe, ceiling_bytes: float) -> Prediction:
     """Return the time at which the first process reaches the ceiling, and which one it is."""
-    side, soonest = min(forecasts(seen, ceiling_bytes).items(), key=lambda each: each[1].value)
+    side, soonest = min(forecasts(sample, ceiling_bytes).items(), key=lambda each: each[1].value)
     return Prediction(soonest.value, soonest.unit, soonest.reason, side)
 
 
@@ -131,27 +131,27 @@ def most_bytes(run: Run) -> float:
     return float(run.samples[[f"{side}_rss_bytes" for side in SIDES]].max().max())
 
 
-def table(seen: Probe, run: Run, ceiling_bytes: float) -> pd.DataFrame:
+def table(sample: Probe, run: Run, ceiling_bytes: float) -> pd.DataFrame:
     """Return every number of the forecast, from the probe and from the run."""
     measured = probe(run)
     rows = {
-        "sent, λ (calls/s)": (seen.sent_per_s, measured.sent_per_s),
-        "answered, X (calls/s)": (seen.answered_per_s, measured.answered_per_s),
+        "sent, λ (calls/s)": (sample.sent_per_s, measured.sent_per_s),
+        "answered, X (calls/s)": (sample.answered_per_s, measured.answered_per_s),
         **{
             f"{side}, for a call in flight (kB)": (
-                seen.lines[side].bytes_per_call / 1e3,
+                sample.lines[side].bytes_per_call / 1e3,
                 measured.lines[side].bytes_per_call / 1e3,
             )
             for side in SIDES
         },
-        "ceiling reached (s)": (forecast(seen, ceiling_bytes).value, stopped_s(run)),
+        "ceiling reached (s)": (forecast(sample, ceiling_bytes).value, stopped_s(run)),
     }
     numbers = pd.DataFrame.from_dict(rows, orient="index", columns=["forecast", "fact"])
     numbers["fact ÷ forecast"] = numbers["fact"] / numbers["forecast"]
     return rounded(numbers)
 
 
-def costs(seen: Probe) -> pd.DataFrame:
+def costs(sample: Probe) -> pd.DataFrame:
     """Return the memory of each process without calls and for each call in flight, with λ and X."""
     return rounded(
         pd.DataFrame(
@@ -159,10 +159,10 @@ def costs(seen: Probe) -> pd.DataFrame:
                 side: {
                     "without calls (MB)": round(line.base_bytes / 1e6, 1),
                     "for each call in flight (kB)": round(line.bytes_per_call / 1e3, 1),
-                    "sent, λ (calls/s)": round(seen.sent_per_s),
-                    "answered, X (calls/s)": round(seen.answered_per_s, 1),
+                    "sent, λ (calls/s)": round(sample.sent_per_s),
+                    "answered, X (calls/s)": round(sample.answered_per_s, 1),
                 }
-                for side, line in seen.lines.items()
+                for side, line in sample.lines.items()
             }
         )
     )

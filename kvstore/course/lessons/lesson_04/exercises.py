@@ -100,13 +100,13 @@ def _errors_that_stay(answer: Any) -> str:
             failed = (method, key.decode(), status.name)
             ends = [(call["call"], call["key"], call["status"]) for call in calls]
             after = len(ends) - 1 - ends.index(failed) if failed in ends else 0
-            said = f"a {method} ended with {status.name}, and your function"
+            failed_call = f"a {method} ended with {status.name}, and your function"
             if trial.failure is None:
-                return say("error_swallowed", said=said, returned=trial.returned)
+                return say("error_swallowed", event=failed_call, returned=trial.returned)
             if after:
                 return say(
                     "goes_on_after_error",
-                    said=said,
+                    event=failed_call,
                     more=after if after < MOST_CALLS // 2 else "endless",
                     calls="call" if after == 1 else "calls",
                 )
@@ -137,17 +137,21 @@ def _many_newer(answer: Any) -> str:
 
 
 def _why_lost(result: History) -> str:
-    said = (
+    summary = (
         f"in the order {result.order}, the clients added {result.counted} to {START}, and the"
         f" counter shows {result.stored}:"
     )
     calls = result.calls[result.calls["client"] != "Z"] if len(result.calls) else result.calls
     if not len(calls):
-        return f"{said} your clients made no call."
+        return f"{summary} your clients made no call."
     if "Retrieve" not in set(calls.groupby("client").head(1)["call"]):
-        return f"{said} the value of a new version is the latest value plus one: read that first."
+        return (
+            f"{summary} the value of a new version is the latest value plus one: read that first."
+        )
     if "Update" in set(calls["call"]):
-        return f"{said} Update overwrites whatever is there. Which call refuses to?"
+        return f"{summary} Update overwrites whatever is there. Which call refuses to?"
     if "ALREADY_EXISTS" in set(calls.groupby("client").tail(1)["status"]):
-        return f"{said} a client was refused, and gave up. Its add is missing: try again."
-    return f"{said} a client was refused, and wrote a number from its first read: read again first."
+        return f"{summary} a client was refused, and gave up. Its add is missing: try again."
+    return (
+        f"{summary} a client was refused, and wrote a number from its first read: read again first."
+    )

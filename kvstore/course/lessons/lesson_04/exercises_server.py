@@ -49,12 +49,12 @@ def _judge_server(answer: Any) -> Verdict:
 def _one_call_at_a_time(trial: ServerUnderTrial, draw: random.Random) -> str:
     """Values, statuses, and what was done on the disk."""
     key, unknown = draw.choice(KEYS[1:]), b"unknown"
-    if (found := trial.read(key)) != VALUES[key]:
-        return say("another_value", right=VALUES[key], found=found)
+    if (reply := trial.read(key)) != VALUES[key]:
+        return say("another_value", right=VALUES[key], reply=reply)
     if trial.disk.reads[key] != 1:
         return say("not_one_read", read=trial.disk.reads[key])
-    if (found := trial.read(unknown)) is not grpc.StatusCode.NOT_FOUND:
-        return say("unknown_not_refused", found=_status(found))
+    if (reply := trial.read(unknown)) is not grpc.StatusCode.NOT_FOUND:
+        return say("unknown_not_refused", reply=_status(reply))
     if trial.disk.reads[unknown]:
         return say("unknown_read_at_the_disk")
     for attempt in ("first", "second"):
@@ -62,13 +62,13 @@ def _one_call_at_a_time(trial: ServerUnderTrial, draw: random.Random) -> str:
         if status != "NOT_FOUND":
             return say("unknown_not_refused_twice", attempt=attempt, status=status)
     (status,) = statuses(trial, [trial.begin_write(key, b"new")])
-    if status != "OK" or (found := trial.read(key)) != b"new":
+    if status != "OK" or (reply := trial.read(key)) != b"new":
         return say("update_without_effect", status=status)
-    if (found := trial.read(b"")) != VALUES[b""]:
-        return say("empty_key", right=VALUES[b""], found=_status(found))
+    if (reply := trial.read(b"")) != VALUES[b""]:
+        return say("empty_key", right=VALUES[b""], reply=_status(reply))
     for value in (b"", b"no longer empty"):
         (status,) = statuses(trial, [trial.begin_write(KEYS[0], value)])
-        if status != "OK" or (found := trial.read(KEYS[0])) != value:
+        if status != "OK" or (reply := trial.read(KEYS[0])) != value:
             return say("empty_value", value=value, status=status)
     if trial.disk.writes[unknown]:
         return say("unknown_written_to_the_disk")
@@ -77,8 +77,8 @@ def _one_call_at_a_time(trial: ServerUnderTrial, draw: random.Random) -> str:
     return ""
 
 
-def _status(found: bytes | grpc.StatusCode) -> str:
-    return found.name if isinstance(found, grpc.StatusCode) else f"OK and {found!r}"
+def _status(reply: bytes | grpc.StatusCode) -> str:
+    return reply.name if isinstance(reply, grpc.StatusCode) else f"OK and {reply!r}"
 
 
 def _writers_and_readers(trial: ServerUnderTrial, draw: random.Random) -> str:

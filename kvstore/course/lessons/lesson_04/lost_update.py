@@ -113,8 +113,8 @@ class History:
     @property
     def created(self) -> dict[str, int]:
         """Return the last version that each client created."""
-        made = self.calls[(self.calls["call"] == "Create") & (self.calls["status"] == "OK")]
-        last = made.groupby("client")["key"].last()
+        creates = self.calls[(self.calls["call"] == "Create") & (self.calls["status"] == "OK")]
+        last = creates.groupby("client")["key"].last()
         return {str(name): int(key.rpartition("/")[2]) for name, key in last.items()}
 
 

@@ -42,17 +42,17 @@ def _drawn_calls() -> Any:
     return pairs.map(frame)
 
 
-def _listed(found: Any) -> list[Any]:
+def _listed(returned: Any) -> list[Any]:
     """Return what a learner returned as a list; empty when it is none."""
-    return list(found) if isinstance(found, list | tuple | pd.Series | np.ndarray) else []
+    return list(returned) if isinstance(returned, list | tuple | pd.Series | np.ndarray) else []
 
 
-def _same_times(found: Any, expected: Any) -> bool:
-    original, found = found, _listed(found)
+def _same_times(returned: Any, expected: Any) -> bool:
+    times = _listed(returned)
     return (
-        hasattr(original, "__len__")
-        and len(found) == len(expected)
-        and all(math.isclose(a, b, abs_tol=1e-9) for a, b in zip(found, expected, strict=True))
+        hasattr(returned, "__len__")
+        and len(times) == len(expected)
+        and all(math.isclose(a, b, abs_tol=1e-9) for a, b in zip(times, expected, strict=True))
     )
 
 
@@ -75,11 +75,11 @@ commit_indices = my_code.course_version("laws.commit_indices")
 
 
 def _one_step_each(acknowledged: Sequence[int]) -> list[int]:
-    seen: set[int] = set()
+    entries: set[int] = set()
     index, over_time = 0, []
     for entry in acknowledged:
-        seen.add(entry)
-        if index + 1 in seen:
+        entries.add(entry)
+        if index + 1 in entries:
             index += 1
         over_time.append(index)
     return over_time
@@ -106,6 +106,8 @@ judges("05.commit_index")(
         commit_indices,
         _drawn_entries(),
         helpers=(_next_only, _one_step_each),
-        same=lambda found, expected: _listed(found) == expected and hasattr(found, "__len__"),
+        same=lambda returned, expected: (
+            _listed(returned) == expected and hasattr(returned, "__len__")
+        ),
     )
 )

@@ -6,8 +6,8 @@ from typing import Any, Final
 from kvstore.course.exercises import AnswerFailed, Verdict, judges, not_yet, passed
 from kvstore.course.exercises.client_trials import (
     Requests,
-    Seen,
     Sender,
+    StreamTraffic,
     WatchedStub,
     windowed,
 )
@@ -52,19 +52,19 @@ def _judge_window(answer: Any) -> Verdict:
             pb.PipelineRequest(id=number, kinds=bytes([RETRIEVE]), keys=[key])
             for number, key in enumerate(keys)
         ]
-        with windowed(VALUES, len(keys), limit, seed) as (stub, seen):
-            if problem := _why_not_window(answer, stub, seen, messages, limit):
+        with windowed(VALUES, len(keys), limit, seed) as (stub, traffic):
+            if problem := _why_not_window(answer, stub, traffic, messages, limit):
                 return not_yet(f"{len(keys)} requests, {limit} in flight: {problem}")
     return passed(say("passed_stream"))
 
 
 def _why_not_window(
-    answer: Any, stub: WatchedStub, seen: Seen, messages: Sequence[Any], limit: int
+    answer: Any, stub: WatchedStub, traffic: StreamTraffic, messages: Sequence[Any], limit: int
 ) -> str:
     """Return what is wrong with one trial, or ""."""
 
     def not_too_many() -> None:
-        if taken.count > seen.answered + limit + 1:
+        if taken.count > traffic.answered + limit + 1:
             raise _Greedy
 
     taken = Requests(messages, not_too_many)
@@ -75,42 +75,42 @@ def _why_not_window(
     except AnswerFailed as error:
         if isinstance(error.__cause__, _Greedy):
             return _greedy(limit)
-        if stub.error is None and (problem := _problem(stub, seen, messages, limit)):
+        if stub.error is None and (problem := _problem(stub, traffic, messages, limit)):
             return problem
         if stub.error is None:
             raise
-    answered = seen.answered
+    answered = traffic.answered
     if isinstance(stub.error, _Greedy):
         return _greedy(limit)
     if stub.error is not None:
         return say("iterator_stopped", kind=type(stub.error).__name__, error=stub.error)
-    if answered < len(messages) and stub.streams == 1 and seen.most <= limit:
+    if answered < len(messages) and stub.streams == 1 and traffic.most <= limit:
         return say("replies_left", answered=answered, messages=len(messages))
-    return _problem(stub, seen, messages, limit)
+    return _problem(stub, traffic, messages, limit)
 
 
 def _greedy(limit: int) -> str:
     return say("taken_too_soon", limit=limit)
 
 
-def _problem(stub: WatchedStub, seen: Seen, messages: Sequence[Any], limit: int) -> str:
+def _problem(stub: WatchedStub, traffic: StreamTraffic, messages: Sequence[Any], limit: int) -> str:
     """Return what is wrong with the requests that came, or ""."""
-    if seen.same_id is not None:
-        return say("same_id_open", same_id=seen.same_id)
+    if traffic.same_id is not None:
+        return say("same_id_open", same_id=traffic.same_id)
     if not stub.streams and messages:
         return say("never_opened")
     if stub.streams > 1:
         return say("several_streams", streams=stub.streams)
-    if seen.most > limit:
-        return say("overfull", most=seen.most)
-    if seen.fewest is not None and seen.fewest <= 1 < limit and seen.most <= 1:
+    if traffic.most > limit:
+        return say("overfull", most=traffic.most)
+    if traffic.fewest is not None and traffic.fewest <= 1 < limit and traffic.most <= 1:
         return say("one_at_a_time")
-    if seen.fewest is not None and seen.most < min(limit, len(messages)):
-        return say("place_stays_empty", most=seen.most)
-    if seen.fewest is not None:
+    if traffic.fewest is not None and traffic.most < min(limit, len(messages)):
+        return say("place_stays_empty", most=traffic.most)
+    if traffic.fewest is not None:
         return say("in_turns")
-    if seen.messages != [each.SerializeToString() for each in messages]:
-        return say("other_requests", requests=seen.requests)
+    if traffic.messages != [each.SerializeToString() for each in messages]:
+        return say("other_requests", requests=traffic.requests)
     return ""
 
 
@@ -121,28 +121,32 @@ def _problem(stub: WatchedStub, seen: Seen, messages: Sequence[Any], limit: int)
 def _judge_batches(answer: Any) -> Verdict:
     for count, k in ((6, 1), (6, 3), (7, 3), (2, 5), (1, 1), (0, 4), (64, 16)):
         keys = [b"key %d" % (number % 40) for number in range(count)]
-        made = answer(list(keys), k)
-        if made is None or isinstance(made, str | bytes) or not hasattr(made, "__iter__"):
-            return not_yet(say("nothing_yielded", made=made))
-        if problem := _why_not_batches(list(made), keys, k):
+        messages = answer(list(keys), k)
+        if (
+            messages is None
+            or isinstance(messages, str | bytes)
+            or not hasattr(messages, "__iter__")
+        ):
+            return not_yet(say("nothing_yielded", made=messages))
+        if problem := _why_not_batches(list(messages), keys, k):
             return not_yet(f"{count} keys, k = {k}: {problem}")
     return passed(say("passed_batches"))
 
 
-def _why_not_batches(made: Sequence[Any], keys: Sequence[bytes], k: int) -> str:
+def _why_not_batches(messages: Sequence[Any], keys: Sequence[bytes], k: int) -> str:
     """Return what is wrong with the messages, or ""."""
-    strange = [each for each in made if type(each).__name__ != "PipelineRequest"]
+    strange = [each for each in messages if type(each).__name__ != "PipelineRequest"]
     if strange:
         return say("no_messages", strange=strange[0])
-    if len({each.id for each in made}) < len(made):
+    if len({each.id for each in messages}) < len(messages):
         return say("same_id")
-    if any(len(each.kinds) != len(each.keys) for each in made):
-        found = next(each for each in made if len(each.kinds) != len(each.keys))
-        return say("kinds_missing", kinds=len(found.kinds), keys=len(found.keys))
-    if any(set(each.kinds) - {RETRIEVE} for each in made):
+    if any(len(each.kinds) != len(each.keys) for each in messages):
+        message = next(each for each in messages if len(each.kinds) != len(each.keys))
+        return say("kinds_missing", kinds=len(message.kinds), keys=len(message.keys))
+    if any(set(each.kinds) - {RETRIEVE} for each in messages):
         return say("another_kind")
-    sizes = [len(each.keys) for each in made]
-    read = [key for each in made for key in each.keys]
+    sizes = [len(each.keys) for each in messages]
+    read = [key for each in messages for key in each.keys]
     if len(read) < len(keys):
         return say("rest_left_out", read=len(read), keys=len(keys))
     if read != list(keys):

@@ -50,7 +50,17 @@ def _problem(channels: Any, count: int, connections: Sized) -> str:
             return say("no_server", patience_s=PATIENCE_S)
     if not connections:
         return say("another_server")
-    if (seen := len(connections)) < count:
-        shared = "all channels share one" if seen == 1 else "some channels share a connection"
-        return say("shared", seen=seen, plural="s" if seen > 1 else "", count=count, shared=shared)
+    if (connection_count := len(connections)) < count:
+        shared = (
+            "all channels share one"
+            if connection_count == 1
+            else "some channels share a connection"
+        )
+        return say(
+            "shared",
+            seen=connection_count,
+            plural="s" if connection_count > 1 else "",
+            count=count,
+            shared=shared,
+        )
     return ""

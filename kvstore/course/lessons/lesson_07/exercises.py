@@ -58,7 +58,7 @@ class _Trial:
     def _note(self) -> None:
         self._sent += 1
 
-    async def found(self, answer: Callable[..., Any], keys: list[bytes]) -> Any:
+    async def result_of(self, answer: Callable[..., Any], keys: list[bytes]) -> Any:
         """Return what the answer returns; the back end answers in an order that is drawn."""
         before, self._sent = len(self.back_end.arrived), 0
         with self.back_end.shut():
@@ -101,8 +101,8 @@ class _Trial:
 
 
 async def _result(answer: Callable[..., Any], stub: Any, keys: list[bytes]) -> Any:
-    found = answer(stub, keys)
-    return await found if inspect.isawaitable(found) else found
+    result = answer(stub, keys)
+    return await result if inspect.isawaitable(result) else result
 
 
 def _status(error: BaseException | None) -> Any:
@@ -131,11 +131,11 @@ async def _asked(answer: Callable[..., Any], back_end: Puppet, address: str) -> 
         trial = _Trial(back_end, KeyValueServiceStub(channel))
         try:
             for keys in _drawn_keys():
-                if problem := _problem(await trial.found(answer, keys), keys, trial):
+                if problem := _problem(await trial.result_of(answer, keys), keys, trial):
                     return problem
             for key, status in FAILURES.items():
                 try:
-                    await trial.found(answer, [b"key 1", key, UNKNOWN])
+                    await trial.result_of(answer, [b"key 1", key, UNKNOWN])
                 except BaseException as error:
                     if _status(error) is status:
                         continue
@@ -146,14 +146,14 @@ async def _asked(answer: Callable[..., Any], back_end: Puppet, address: str) -> 
     return ""
 
 
-def _problem(found: Any, keys: list[bytes], trial: _Trial) -> str:
+def _problem(result: Any, keys: list[bytes], trial: _Trial) -> str:
     expected = [VALUES.get(key) for key in keys]
     if trial.early:
         return say("returned_early")
     try:
-        values = list(found)
+        values = list(result)
     except TypeError:
-        return say("no_list", found=found)
+        return say("no_list", result=result)
     never_run = [value for value in values if inspect.isawaitable(value)]
     for each in never_run:
         if inspect.iscoroutine(each):

@@ -153,8 +153,8 @@ def _judge_front(answer: Any) -> Verdict:
 
     async def begin(stack: AsyncExitStack) -> Any:
         channel = grpc.aio.insecure_channel(address, options=OPTIONS)
-        found = answer(KeyValueServiceStub(await stack.enter_async_context(channel)))
-        return await found if inspect.isawaitable(found) else found
+        servicer = answer(KeyValueServiceStub(await stack.enter_async_context(channel)))
+        return await servicer if inspect.isawaitable(servicer) else servicer
 
     with puppet(VALUES, FAILURES) as (back_end, address), started(begin) as (loop, stub):
         trial = _FrontUnderTrial(loop, back_end, stub)
@@ -172,9 +172,9 @@ def _values(trial: _FrontUnderTrial, draw: random.Random) -> str:
         call = trial.begin(key, deadline_s=None if attempt == "second" else 8.0)
         if not wait_until(call.done) and not trial.loop_answers():
             return BLOCKED
-        found = trial.outcome(call)
-        if found != VALUES[key]:
-            return say("another_reply", attempt=attempt, key=key, right=VALUES[key], found=found)
+        reply = trial.outcome(call)
+        if reply != VALUES[key]:
+            return say("another_reply", attempt=attempt, key=key, right=VALUES[key], outcome=reply)
         calls = len(trial.back_end.arrived) - before
         if calls != 1:
             return say("not_one_call", attempt=attempt, calls=calls)
@@ -193,8 +193,8 @@ def _many_at_once(trial: _FrontUnderTrial, draw: random.Random) -> str:
         with controlled_time.running_ahead():
             time.sleep(SETTLE_S)
         early = waiting == AT_ONCE and wait_until(lambda: any(c.done() for c in calls), EARLY_S)
-    found = [trial.outcome(call) for call in calls]
-    if grpc.StatusCode.RESOURCE_EXHAUSTED in found:
+    replies = [trial.outcome(call) for call in calls]
+    if grpc.StatusCode.RESOURCE_EXHAUSTED in replies:
         return say("refused", at_once=AT_ONCE)
     if early:
         return say("ended_early", at_once=AT_ONCE)
@@ -202,7 +202,7 @@ def _many_at_once(trial: _FrontUnderTrial, draw: random.Random) -> str:
         return say("one_call_passes", at_once=AT_ONCE)
     if waiting < AT_ONCE:
         return say("not_all_waited", at_once=AT_ONCE, waiting=waiting)
-    if found != [VALUES[key] for key in keys]:
+    if replies != [VALUES[key] for key in keys]:
         return say("values_mixed_up")
     return ""
 
@@ -210,9 +210,9 @@ def _many_at_once(trial: _FrontUnderTrial, draw: random.Random) -> str:
 def _ends(trial: _FrontUnderTrial, draw: random.Random) -> str:
     """A call ends with the status that the back end gave."""
     for key, status in draw.sample(list(STATUSES.items()), len(STATUSES)):
-        found = trial.outcome(trial.begin(key))
-        if found is not status:
-            got = found.name if isinstance(found, grpc.StatusCode) else f"OK and {found!r}"
+        reply = trial.outcome(trial.begin(key))
+        if reply is not status:
+            got = reply.name if isinstance(reply, grpc.StatusCode) else f"OK and {reply!r}"
             return say("another_status", name=status.name, got=got)
     return ""
 

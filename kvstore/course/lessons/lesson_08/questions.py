@@ -67,15 +67,15 @@ def _of_one_worker(service_s: float, run: Run) -> Prediction:
     """R of a long run, and where 90 % of the runs as short as this one lie."""
     settings = run.server.settings
     kind = settings.disk_times
-    found = law(BUSY, service_s, kind, disk_s=settings.read_delay_s)
+    prediction = law(BUSY, service_s, kind, disk_s=settings.read_delay_s)
     low, high = np.percentile(simulated_means_s(run, service_s), [5, 95])
-    waits = numbers.seconds(found.value - service_s)
+    waits = numbers.seconds(prediction.value - service_s)
     reason = (
         f"{numbers.seconds(service_s)} of service and {waits} of waiting in a long run; of runs"
         f" with {numbers.count(len(run.records), 'call')}, 90 % have a mean from"
         f" {numbers.seconds(float(low))} to {numbers.seconds(float(high))}"
     )
-    return replace(found, reason=reason, interval=(float(low), float(high)))
+    return replace(prediction, reason=reason, interval=(float(low), float(high)))
 
 
 def calls_needed(busy: float = BUSY, within: float = 0.1) -> Prediction:

@@ -99,13 +99,13 @@ def simulated_in_time_per_s(
 def _varied(run: Run) -> Prediction:
     station, most = pool(run), int(limit(run))
     deadline_s = run.settings["deadline_s"]
-    found = simulated_in_time_per_s(
+    in_time_per_s = simulated_in_time_per_s(
         2 * station.most_per_s, int(station.servers), station.demand_s, deadline_s, most
     )
     reason = (
         f"a simulation: behind {most} calls of work that varies, about half end after the deadline"
     )
-    return Prediction(found, "calls/s", reason, station.name)
+    return Prediction(in_time_per_s, "calls/s", reason, station.name)
 
 
 ANSWERS: Final = {
@@ -144,6 +144,6 @@ def grown_mb(run: Run) -> float:
 
 def wasted_share(run: Run) -> float:
     """Return the share of the operations that the server did too late."""
-    found = goodput(run)
-    done = found.wasted + found.in_time_per_s * _offered_for_s(run)
-    return found.wasted / done if done else 0.0
+    outcomes = goodput(run)
+    done = outcomes.wasted + outcomes.in_time_per_s * _offered_for_s(run)
+    return outcomes.wasted / done if done else 0.0

@@ -142,10 +142,10 @@ def _value(task: Any) -> Any:
 @judges("11.hedged")
 def _judge_hedged(answer: Any) -> Verdict:
     if inspect.isasyncgenfunction(answer) or not inspect.iscoroutinefunction(answer):
-        found = answer(None, None, RetrieveRequest(key=KEY), SOON_S)
-        if found is NOT_ATTEMPTED:
+        result = answer(None, None, RetrieveRequest(key=KEY), SOON_S)
+        if result is NOT_ATTEMPTED:
             raise StubReached
-        if not inspect.isawaitable(found):
+        if not inspect.isawaitable(result):
             return not_yet(say("no_coroutine"))
     for steps, after_s, count in (
         (_first_is_quick, NEVER_S, 1),

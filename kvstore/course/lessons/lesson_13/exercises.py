@@ -16,30 +16,35 @@ ASKED: Final = 300
 """How often the function is asked with the same counts: a server that may be chosen is, then."""
 
 
-def _choices(answer: Any, given: Sequence[int], times: int) -> list[int]:
+def _choices(answer: Any, open_calls: Sequence[int], times: int) -> list[int]:
     """Return the choices for the same counts; each must be a server, and change nothing."""
-    made = []
+    choices = []
     for _ in range(times):
-        passed_on = list(given)
+        passed_on = list(open_calls)
         chosen = answer(passed_on)
         expect(
-            passed_on == list(given),
-            say("list_changed", given=list(given), passed_on=passed_on),
+            passed_on == list(open_calls),
+            say("list_changed", open_calls=list(open_calls), passed_on=passed_on),
         )
         expect(
             isinstance(chosen, int) and not isinstance(chosen, bool),
             say("no_number", chosen=chosen),
         )
         expect(
-            0 <= chosen < len(given),
-            say("no_such_server", given=len(given), chosen=chosen, last=len(given) - 1),
+            0 <= chosen < len(open_calls),
+            say(
+                "no_such_server",
+                servers=len(open_calls),
+                chosen=chosen,
+                last=len(open_calls) - 1,
+            ),
         )
-        made.append(chosen)
-    return made
+        choices.append(chosen)
+    return choices
 
 
-def _takes_turns(made: Sequence[int], servers: int) -> bool:
-    return servers > 1 and all((b - a) % servers == 1 for a, b in itertools.pairwise(made))
+def _takes_turns(choices: Sequence[int], servers: int) -> bool:
+    return servers > 1 and all((b - a) % servers == 1 for a, b in itertools.pairwise(choices))
 
 
 # 13.least_open ------------------------------------------------------------------------------------
@@ -64,58 +69,60 @@ TIES: Final = ([0, 0, 0], [2, 1, 1, 1], [1, 1, 1, 7], [3, 0, 5, 0], [4] * 12)
 
 @judges("13.least_open")
 def _judge_least_open(answer: Any) -> Verdict:
-    for given in _drawn_counts():
-        (chosen,) = _choices(answer, given, 1)
-        if given[chosen] > min(given):
+    for open_calls in _drawn_counts():
+        (chosen,) = _choices(answer, open_calls, 1)
+        if open_calls[chosen] > min(open_calls):
             return not_yet(
                 say(
                     "not_the_fewest",
                     why=_not_the_fewest(answer),
-                    given=given,
+                    open_calls=open_calls,
                     chosen=chosen,
-                    its_calls=given[chosen],
-                    fewest=min(given),
+                    its_calls=open_calls[chosen],
+                    fewest=min(open_calls),
                 )
             )
-    for given in TIES:
-        _look_at_a_tie(answer, given)
+    for open_calls in TIES:
+        _look_at_a_tie(answer, open_calls)
     return passed(say("passed_least_open"))
 
 
 def _not_the_fewest(answer: Any) -> str:
     """Return the message of the policy that the answer follows, if that is a known one."""
-    given = [3, 4, 0, 1, 2]
-    made = _choices(answer, given, ASKED)
-    counts = Counter(made)
-    if _takes_turns(made, len(given)):
+    open_calls = [3, 4, 0, 1, 2]
+    choices = _choices(answer, open_calls, ASKED)
+    counts = Counter(choices)
+    if _takes_turns(choices, len(open_calls)):
         return "That is round robin: it does not look at the open calls. "
-    if set(counts) == {given.index(max(given))}:
+    if set(counts) == {open_calls.index(max(open_calls))}:
         return "You choose the most open calls: look for the fewest. "
-    if set(counts) == {0} or set(counts) == {len(given) - 1}:
-        again = _choices(answer, given[::-1], ASKED)
+    if set(counts) == {0} or set(counts) == {len(open_calls) - 1}:
+        again = _choices(answer, open_calls[::-1], ASKED)
         if set(again) == set(counts):
-            return f"Your function returns {made[0]}, whatever the counts are. "
-    if len(counts) == len(given) and min(counts.values()) > ASKED / 15:
+            return f"Your function returns {choices[0]}, whatever the counts are. "
+    if len(counts) == len(open_calls) and min(counts.values()) > ASKED / 15:
         return "A random server ignores the open calls: look for the fewest. "
-    if set(counts) == {given.index(1)}:
+    if set(counts) == {open_calls.index(1)}:
         return "A server with no open call is free: it counts, too. "
-    if set(counts) == {0, 1, 2, 3, 4} - {given.index(max(given))}:
+    if set(counts) == {0, 1, 2, 3, 4} - {open_calls.index(max(open_calls))}:
         return "You compare two drawn servers. Here look at all of them. "
     return ""
 
 
-def _look_at_a_tie(answer: Any, given: Sequence[int]) -> None:
-    made = _choices(answer, given, ASKED)
-    lowest = [server for server, calls in enumerate(given) if calls == min(given)]
-    which = {lowest[0]: "the first", lowest[-1]: "the last"}.get(made[0], "the same")
+def _look_at_a_tie(answer: Any, open_calls: Sequence[int]) -> None:
+    choices = _choices(answer, open_calls, ASKED)
+    lowest = [server for server, calls in enumerate(open_calls) if calls == min(open_calls)]
+    which = {lowest[0]: "the first", lowest[-1]: "the last"}.get(choices[0], "the same")
     expect(
-        len(set(made)) > 1,
-        say("same_of_a_tie", given=list(given), made=made[0], which=which),
+        len(set(choices)) > 1,
+        say("same_of_a_tie", open_calls=list(open_calls), choice=choices[0], which=which),
     )
-    missing = sorted(set(lowest) - set(made))
+    missing = sorted(set(lowest) - set(choices))
     expect(
         not missing,
-        say("never_of_a_tie", given=list(given), missing=(missing or [0])[0], asked=ASKED),
+        say(
+            "never_of_a_tie", open_calls=list(open_calls), missing=(missing or [0])[0], asked=ASKED
+        ),
     )
 
 

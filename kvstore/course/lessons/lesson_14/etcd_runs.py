@@ -63,7 +63,7 @@ def race(create: Callable[[Any, bytes, bytes], bool], *, clients: int, keys: int
         ]
         for stub in stubs:  # each connection is ready, and its node knows the leader
             stub.Range(etcd_pb2.RangeRequest(key=b"ready"), timeout=DEADLINE_S)
-        told = kept = 0
+        successes = kept = 0
         with ThreadPoolExecutor(clients) as threads:
             together = threading.Barrier(clients)
             for number in range(keys):
@@ -75,10 +75,10 @@ def race(create: Callable[[Any, bytes, bytes], bool], *, clients: int, keys: int
 
                 created = list(threads.map(one, range(clients)))
                 read = stubs[0].Range(etcd_pb2.RangeRequest(key=key), timeout=DEADLINE_S)
-                told += sum(created)
+                successes += sum(created)
                 if sum(created) == 1 and len(read.kvs) == 1:
                     kept += read.kvs[0].value == b"client %d" % created.index(True)
-        return Race(clients, keys, told, kept)
+        return Race(clients, keys, successes, kept)
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def failover(
                 cluster.wait_until_healthy()
         finally:
             writer.stop()
-        there = found(stub, [*writer.acknowledged, *writer.unknown])
+        there = entries_present(stub, [*writer.acknowledged, *writer.unknown])
     return Failover(
         election_timeout_s,
         cluster.heartbeat_s,
@@ -227,7 +227,7 @@ def _await_answers(writer: _Writer, since_s: float) -> None:
             return
 
 
-def found(stub: Any, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+def entries_present(stub: Any, keys: Sequence[bytes]) -> dict[bytes, bytes]:
     """Read all of these keys in batches; return those that are there, with their values."""
     there: dict[bytes, bytes] = {}
     for first in range(0, len(keys), 100):

@@ -108,7 +108,7 @@ class OneNode(KVServicer):
 
     def _holds(self, compare: Any) -> bool:
         entry = self._entries.get(compare.key, pb.KeyValue())
-        found, wanted = {
+        stored, wanted = {
             pb.Compare.VERSION: (entry.version, compare.version),
             pb.Compare.CREATE: (entry.create_revision, compare.create_revision),
             pb.Compare.MOD: (entry.mod_revision, compare.mod_revision),
@@ -117,10 +117,10 @@ class OneNode(KVServicer):
         if compare.target == pb.Compare.VALUE and compare.key not in self._entries:
             return False  # a key that does not exist has no value to compare
         holds: dict[int, bool] = {
-            pb.Compare.EQUAL: found == wanted,
-            pb.Compare.NOT_EQUAL: found != wanted,
-            pb.Compare.GREATER: found > wanted,
-            pb.Compare.LESS: found < wanted,
+            pb.Compare.EQUAL: stored == wanted,
+            pb.Compare.NOT_EQUAL: stored != wanted,
+            pb.Compare.GREATER: stored > wanted,
+            pb.Compare.LESS: stored < wanted,
         }
         return holds[compare.result]
 

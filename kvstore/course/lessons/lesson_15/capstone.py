@@ -139,8 +139,8 @@ class Measurement(rendering.Shown):
 
 
 def _described(what: str, load: Mapping[str, Any]) -> str:
-    given = ", ".join(f"{name} {value}" for name, value in load.items() if name != "rate_per_s")
-    return f"{what}: {given or 'in_flight 1'}" if what == "measure" else what
+    options = ", ".join(f"{name} {value}" for name, value in load.items() if name != "rate_per_s")
+    return f"{what}: {options or 'in_flight 1'}" if what == "measure" else what
 
 
 @dataclass(frozen=True)
@@ -209,10 +209,10 @@ class Service(rendering.Shown):
         def chosen(addresses: Sequence[str], requests: Iterator[Any], in_flight: int) -> None:
             plain(addresses[:servers], requests, in_flight, connections)
 
-        made = self._run("measure", client or chosen, load, load.get("in_flight", 1))
-        assert isinstance(made, Measurement)
-        made._show()
-        return made
+        measurement = self._run("measure", client or chosen, load, load.get("in_flight", 1))
+        assert isinstance(measurement, Measurement)
+        measurement._show()
+        return measurement
 
     def name(self, first: str, then: str | None = None) -> None:
         """Name the bottleneck, and the station that binds next if it is close to it."""
@@ -237,10 +237,10 @@ class Service(rendering.Shown):
         if not self._predicted("start"):
             _say("Predict first: `predict(start=60)` of this service, in calls/s. Nothing was run.")
             return None
-        made = self._run("start", plain, {}, self._in_flight())
-        assert isinstance(made, Measurement)
-        made._show()
-        return made
+        measurement = self._run("start", plain, {}, self._in_flight())
+        assert isinstance(measurement, Measurement)
+        measurement._show()
+        return measurement
 
     def buy(self, *changes: str) -> None:
         """Choose the changes for your run, in place of those chosen before."""

@@ -28,16 +28,16 @@ def _ensemble(calls: pd.DataFrame, simulated: Sequence[float]) -> Prediction:
     )
 
 
-def rate_per_s(found: Mapping[str, Any], simulated: Sequence[float]) -> float:
+def rate_per_s(search: Mapping[str, Any], simulated: Sequence[float]) -> float:
     """Return the rate that a search of `rpcload` says, in calls/s; 0 if it says none."""
-    return float(found["rate_per_s"])
+    return float(search["rate_per_s"])
 
 
 ANSWERS: Final = {
     "16.open": Answer(p99_s, _ensemble),
     "16.rate": Answer(
         rate_per_s,
-        lambda found, simulated: Prediction(
+        lambda search, simulated: Prediction(
             simulated[1],
             "calls/s",
             "where the median p99 of simulated runs meets the limit, with N* workers that reach the"

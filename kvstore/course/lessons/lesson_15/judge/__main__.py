@@ -275,11 +275,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parse.add_argument("--practice", type=int, help="a case that follows from this number")
     parse.add_argument("--loop", choices=("open", "closed"), help="how calls arrive in the runs")
     parse.add_argument("--fast", action="store_true", help="half as long runs, for tests")
-    given = parse.parse_args(arguments)
-    given.folder.mkdir(parents=True, exist_ok=True)
-    loop = None if given.loop is None else given.loop == "open"
-    sitting = drawn(given.practice, loop, learner=given.learner, fast=given.fast)
-    asyncio.run(_serve(_Judge(sitting, given.folder)))
+    options = parse.parse_args(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    loop = None if options.loop is None else options.loop == "open"
+    sitting = drawn(options.practice, loop, learner=options.learner, fast=options.fast)
+    asyncio.run(_serve(_Judge(sitting, options.folder)))
     return 0
 
 

@@ -350,14 +350,14 @@ def _limit(name: str, places: float) -> Width:
 def _widths(per_s: dict[str, float], whole_s: float) -> dict[str, Width]:
     """Return the stations that let these rates of the whole traffic through."""
     shares = {**_VISITS, HOT_KEY: HOT_SHARE}
-    found = {}
+    widths = {}
     for name, rate in per_s.items():
         if name in _HELD:
-            found[name] = _limit(name, rate * whole_s)
+            widths[name] = _limit(name, rate * whole_s)
         else:
             servers = 2 if name == BACK_END else 1
-            found[name] = Width(servers, servers / (rate * shares.get(name, 1.0)))
-    return found
+            widths[name] = Width(servers, servers / (rate * shares.get(name, 1.0)))
+    return widths
 
 
 def demands(case: Case) -> dict[str, float]:

@@ -318,8 +318,8 @@ def _events(record: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
 
 
 def _named(record: Mapping[str, Any], case: Mapping[str, Any]) -> Line:
-    said = _events(record, "name")
-    first, then = (said[-1]["first"], said[-1]["next"]) if said else (None, None)
+    events = _events(record, "name")
+    first, then = (events[-1]["first"], events[-1]["next"]) if events else (None, None)
     right = case["first"], case["second"]
     points = FIRST * (first == right[0]) + NEXT * (then == right[1] and first is not None)
     if (then, first) == right:
