@@ -72,8 +72,8 @@ def active_prefixes() -> list[Path]:
     """The environments that are active now, most deliberate choice first; never `.venv`."""
     named = [os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
     running = sys.prefix != sys.base_prefix or Path(sys.prefix, "conda-meta").is_dir()
-    given = [sys.prefix if running else None, *named]
-    prefixes = dict.fromkeys(Path(prefix).resolve() for prefix in given if prefix)
+    candidates = [sys.prefix if running else None, *named]
+    prefixes = dict.fromkeys(Path(prefix).resolve() for prefix in candidates if prefix)
     return [prefix for prefix in prefixes if prefix != VENV]
 
 

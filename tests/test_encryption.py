@@ -38,7 +38,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def _other_key() -> bytes:
-    return certificate.made(["localhost"], datetime(2030, 1, 2))[KEY]
+    return certificate.contents(["localhost"], datetime(2030, 1, 2))[KEY]
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["threads", "asyncio"])

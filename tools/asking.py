@@ -148,7 +148,7 @@ def _element(kind: str, data: Mapping[str, Any], words: str) -> str:
 def _vote(known: PredictionQuestion) -> str:
     data: dict[str, Any] = {"id": known.id, "text": known.text, "unit": known.unit}
     if isinstance(known, Curve):
-        data["curve"] = curves.facts(known, {}, locked=False, said="")
+        data["curve"] = curves.facts(known, {}, locked=False, message="")
     text = rendering.inline(known.text)
     return _element("ask", data, f"<p><b>Predict.</b> {text} ({rendering.escaped(known.unit)})</p>")
 

@@ -111,8 +111,8 @@ def _link(notebook: NotebookNode, lesson: Path, beside: Sequence[Path]) -> None:
         if "text/html" in output.get("data", {}):
             output["data"]["text/html"] = re.sub(
                 r'<a [^>]*href="(?:[\w./-]*/)?([\w-]+)\.ipynb"[^>]*>(.*?)</a>',
-                lambda found: (
-                    f'<a href="{found[1]}.html">{found[2]}</a>' if found[1] in stems else found[2]
+                lambda match: (
+                    f'<a href="{match[1]}.html">{match[2]}</a>' if match[1] in stems else match[2]
                 ),
                 output["data"]["text/html"],
             )

@@ -85,7 +85,7 @@ def write(folder: Path, hosts: Sequence[str], days: int = DAYS) -> datetime:
             " name a new folder"
         )
     expires = datetime.now(UTC) + timedelta(days=days)
-    files = made(names(hosts), expires)
+    files = contents(names(hosts), expires)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in files.items():
         # Made as a new file that only its owner may read: never wider for a moment.
@@ -94,7 +94,7 @@ def write(folder: Path, hosts: Sequence[str], days: int = DAYS) -> datetime:
     return expires
 
 
-def made(hosts: Sequence[str], expires: datetime) -> Mapping[str, bytes]:
+def contents(hosts: Sequence[str], expires: datetime) -> Mapping[str, bytes]:
     """Return the content of the files by name, for a certificate with these names."""
     authority = trustme.CA(path_length=0, organization_name="RPC throughput course")
     for host in hosts:

@@ -197,7 +197,7 @@ def merged(
     """
     lessons, predictions, points, choices, problems = [], [], [], [], []
     intervals: list[tuple[Any, ...]] = []
-    seen: dict[Hashable, Path] = {}
+    files_by_work: dict[Hashable, Path] = {}
     for name, file in zip(students(files), files, strict=True):
         try:
             votes = handed_in(file) if is_class(file) else None
@@ -215,7 +215,7 @@ def merged(
                 (vote.student, vote.question_id, vote.choice) for vote in votes or () if vote.choice
             ]
             continue
-        if of_this.work and (twin := seen.setdefault(of_this.work, file)) is not file:
+        if of_this.work and (twin := files_by_work.setdefault(of_this.work, file)) is not file:
             problems.append(f"left out: {file} holds the same predictions, made at once, as {twin}")
             continue
         judged, wrong = _judged_again(of_this)

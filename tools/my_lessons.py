@@ -71,16 +71,16 @@ def update_my_lessons() -> Path:
         first_time, lessons = not copied_from, originals()
         for name, original in lessons.items():
             copy, before = folder / f"{name}.ipynb", copied_from.get(name, "")
-            found, newest = content_hash(copy), content_hash(original)
-            if found not in ("", newest, before):  # the learner edited it or ran it
+            copy_hash, newest = content_hash(copy), content_hash(original)
+            if copy_hash not in ("", newest, before):  # the learner edited it or ran it
                 get_it = f"`python3 course.py fresh {name}` gives you the new one"
                 if before != newest:
                     say(f"{name} has a new version; your copy is kept; {get_it}")
                 continue
             copied_from[name] = copy_lesson(original, copy)
-            if found not in ("", newest):
+            if copy_hash not in ("", newest):
                 say(f"{name} has a new version; it replaced your unedited copy")
-            elif not found and not first_time:
+            elif not copy_hash and not first_time:
                 say(f"{name} was added to {folder}")
         for name in copied_from.keys() - lessons.keys():
             copy, before = folder / f"{name}.ipynb", copied_from.pop(name)
@@ -208,13 +208,13 @@ def fresh(arguments: Sequence[str]) -> int:
     with my_lessons() as (folder, copied_from):
         for name in chosen:
             copy = folder / f"{name}.ipynb"
-            said = f"{copy} is a fresh copy"
+            message = f"{copy} is a fresh copy"
             unedited = ("", content_hash(lessons[name]), copied_from.get(name))
             if content_hash(copy) not in unedited:
                 numbered = (f"{copy.stem}_old_{n}.ipynb" for n in itertools.count(1))
                 old = next(each for each in numbered if not copy.with_name(each).exists())
                 copy.rename(copy.with_name(old))
-                said += f"; your old one is {old}"
+                message += f"; your old one is {old}"
             copied_from[name] = copy_lesson(lessons[name], copy)
-            say(f"{said}. If the lesson is open: File > Reload Notebook from Disk")
+            say(f"{message}. If the lesson is open: File > Reload Notebook from Disk")
     return 0

@@ -57,7 +57,7 @@ class Executed:
     def claims(self) -> tuple[comparisons.Claim, ...]:
         """The claims the notebook made, in order, each with whether it holds."""
         return tuple(
-            comparisons.Claim(**made) for made in self.published(comparisons.CLAIM_MIME_TYPE)
+            comparisons.Claim(**fields) for fields in self.published(comparisons.CLAIM_MIME_TYPE)
         )
 
     @property

@@ -56,12 +56,12 @@ def unmet(requirements: list[str]) -> Iterator[str]:
         if requirement.marker and not requirement.marker.evaluate():
             continue
         try:
-            found = version(requirement.name)
+            installed = version(requirement.name)
         except PackageNotFoundError:
             yield f"{requirement.name} is not installed"
             continue
-        if not requirement.specifier.contains(found, prereleases=True):
-            yield f"{requirement.name} is {found}, needed is {requirement.specifier}"
+        if not requirement.specifier.contains(installed, prereleases=True):
+            yield f"{requirement.name} is {installed}, needed is {requirement.specifier}"
 
 
 def installed_from_here(name: str) -> bool:

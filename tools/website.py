@@ -89,7 +89,7 @@ def _prepare(notebook: NotebookNode, figures: Path, up: str, *, solutions: bool)
     links = " · ".join(f"[{name}]({up}{page}.md)" for name, page in sheets.items())
     note = f"```{{note}}\n{pages.machine(notebook)} Yours will differ.\n```"
     banner = f"{links}\n\n{note}\n\n{asking.NO_SCRIPT}\n"
-    first.source = FIRST_HEADING.sub(lambda found: f"{found[1]}\n{banner}", first.source, count=1)
+    first.source = FIRST_HEADING.sub(lambda match: f"{match[1]}\n{banner}", first.source, count=1)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = cell.source.replace("`docs/glossary.md`", f"[glossary]({up}glossary.md)")

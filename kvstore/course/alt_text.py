@@ -60,12 +60,12 @@ class Described:
         if _has_no_ground(figure):  # only here, or matplotlib asks the page for a ground
             figure.set_facecolor("none")
         try:
-            made = self._inner(figure)
+            image = self._inner(figure)
         finally:
             figure.set_facecolor(ground)
-        if made is None:
+        if image is None:
             return None
-        picture, metadata = made if isinstance(made, tuple) else (made, {})
+        picture, metadata = image if isinstance(image, tuple) else (image, {})
         return picture, {**metadata, "alt": described(figure)}
 
 
@@ -110,20 +110,22 @@ def _axis(axis: Axis) -> str:
 def _drawn(ax: Axes) -> Iterator[str]:
     """One sentence for each thing with a name, then one for what has none."""
     handles, names = ax.get_legend_handles_labels()
-    seen: set[int] = set()
+    named_ids: set[int] = set()
     for handle, name in zip(handles, names, strict=True):
-        seen |= {id(handle), *map(id, _members(handle))}
+        named_ids |= {id(handle), *map(id, _members(handle))}
         if words := _artist(handle):
             yield f"{name}: {words}"
     nameless = [
         _artist(each)
         for each in (*ax.containers, *ax.lines, *ax.collections)
-        if id(each) not in seen and not seen.intersection(map(id, _members(each)))
+        if id(each) not in named_ids and not named_ids.intersection(map(id, _members(each)))
     ]
-    found = [words for words in nameless if words]
-    if found:
-        more = f"; and {len(found) - MOST_POINTS} more" if len(found) > MOST_POINTS else ""
-        yield f"{'Also drawn' if seen else 'Shown'}: {'; '.join(found[:MOST_POINTS])}{more}"
+    descriptions = [words for words in nameless if words]
+    if descriptions:
+        left_out = len(descriptions) - MOST_POINTS
+        more = f"; and {left_out} more" if left_out > 0 else ""
+        start = "Also drawn" if named_ids else "Shown"
+        yield f"{start}: {'; '.join(descriptions[:MOST_POINTS])}{more}"
 
 
 def _members(handle: object) -> list[Artist]:

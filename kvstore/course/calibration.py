@@ -70,8 +70,8 @@ class Calibration(rendering.Shown):
 
         `mix` is that of the mean work of a call, by the calls that were drawn.
         """
-        own = (CPU_ERROR, self.cpu_spread) if cpu else (DELAYS_ERROR, self.delays_spread)
-        return math.hypot(*own, mix)
+        errors = (CPU_ERROR, self.cpu_spread) if cpu else (DELAYS_ERROR, self.delays_spread)
+        return math.hypot(*errors, mix)
 
 
 def calibrate() -> Calibration:
@@ -94,7 +94,7 @@ def calibrate() -> Calibration:
             busy.append(
                 load.run(strategies.bounded, no_disk, workload.reads(), in_flight=64, **how)
             )
-    made = Calibration(
+    calibration = Calibration(
         round_trip_s=alone.latency_s(0.0),
         beyond_disk_s=float(np.median([1 / run.answered_per_s for run in delayed])) - DISK_S,
         pace_s=float(np.median([1 / run.answered_per_s for run in busy])),
@@ -102,9 +102,9 @@ def calibrate() -> Calibration:
         delays_spread=spread([run.answered_per_s for run in delayed]),
         cpu_spread=spread([run.answered_per_s for run in busy]),
     )
-    _path().write_text(json.dumps(asdict(made)), encoding="utf-8")
-    made._show()
-    return made
+    _path().write_text(json.dumps(asdict(calibration)), encoding="utf-8")
+    calibration._show()
+    return calibration
 
 
 def known() -> Calibration | None:

@@ -71,11 +71,11 @@ def claim(sentence: str, holds: bool | np.bool_) -> Claim:
             f"holds must be True or False, got {type(holds).__name__}: "
             "pass the comparison that decides the claim, such as `measured > predicted`"
         )
-    made = Claim(str(sentence), bool(holds))
-    made._show()
-    if not made and os.environ.get(STRICT, "").strip() not in ("", "0"):
-        raise DoesNotHold(f"{made.sentence} ({STRICT} is set)")
-    return made
+    statement = Claim(str(sentence), bool(holds))
+    statement._show()
+    if not statement and os.environ.get(STRICT, "").strip() not in ("", "0"):
+        raise DoesNotHold(f"{statement.sentence} ({STRICT} is set)")
+    return statement
 
 
 BAND: Final = 0.10
@@ -136,24 +136,26 @@ class Agreement:
         return [self.lesson, self.question_id, self.unit, *shown, ratio, band, self.verdict]
 
 
-def table(made: Sequence[Agreement], lessons: Iterable[str], *, full: bool) -> str:
+def table(agreements: Sequence[Agreement], lessons: Iterable[str], *, full: bool) -> str:
     """All main comparisons, one line each, then what is outside and why, and who has none.
 
     `lessons` are all that ran. What lies outside counts in a `full` run only.
     """
     head = ["lesson", "question", "unit", "predicted", "measured", "ratio", "band", "verdict"]
-    lines = [rendering.plain_table(head, (each._row() for each in made))] if made else []
-    outside = [each for each in made if not each.within]
+    lines = (
+        [rendering.plain_table(head, (each._row() for each in agreements))] if agreements else []
+    )
+    outside = [each for each in agreements if not each.within]
     for each in outside:
         lines.append(f"{each.question_id}: outside {numbers.percent(each.band)}" + _reason(each))
-    have = {each.lesson for each in made}
+    have = {each.lesson for each in agreements}
     lines += [f"{name}: no main comparison" for name in lessons if name not in have]
     unexplained = sum(not each.why for each in outside)
     if full:
         lines.append(
-            f"OUTSIDE ITS BAND AND NOT EXPLAINED: {unexplained} of {len(made)}"
+            f"OUTSIDE ITS BAND AND NOT EXPLAINED: {unexplained} of {len(agreements)}"
             if unexplained
-            else f"all {len(made)} main comparisons are within their band, or explained"
+            else f"all {len(agreements)} main comparisons are within their band, or explained"
         )
     elif outside:
         lines.append("(the bands are meant for --full: a short run may be outside by noise alone)")
@@ -224,8 +226,8 @@ class Comparison(rendering.Shown):
         return self.known.far_off or words if words == BANDS[-1][1] else words
 
     def __repr__(self) -> str:
-        said = "\n".join(filter(None, (self.verdict, self._mistake(), self._coverage())))
-        return f"{self.known.id}: {said}\n{rendering.plain_table(*self._table())}"
+        summary = "\n".join(filter(None, (self.verdict, self._mistake(), self._coverage())))
+        return f"{self.known.id}: {summary}\n{rendering.plain_table(*self._table())}"
 
     def _mistake(self) -> str:
         """The sentence on a known mistake, after the number that it is about."""
@@ -261,10 +263,10 @@ class Comparison(rendering.Shown):
                 share = value / (1.15 * high)
             return left + (wide - 2 * left) * min(1.0, share)
 
-        def text(at: float, y: float, said: str) -> str:
+        def text(at: float, y: float, label: str) -> str:
             return (
                 f'<text x="{at:.1f}" y="{y:.0f}" text-anchor="middle" fill="currentColor" '
-                f'font-size="13">{rendering.escaped(said)}</text>'
+                f'font-size="13">{rendering.escaped(label)}</text>'
             )
 
         parts = [
@@ -293,11 +295,11 @@ class Comparison(rendering.Shown):
         parts.append(f'<circle cx="{at:.1f}" cy="{middle}" r="7" fill="#0072b2"/>')
         parts.append(text(at, middle + 54, f"measured {_shown(self.measured)}"))
         scale = "Each factor takes the same width." if log else ""
-        said = ", ".join(
+        prediction_texts = ", ".join(
             f"{name} {_shown(value)}" for name, value in lines.items() if value is not None
         )
         return (
-            f'<svg role="img" aria-label="{rendering.escaped(said)}, measured '
+            f'<svg role="img" aria-label="{rendering.escaped(prediction_texts)}, measured '
             f'{_shown(self.measured)} {rendering.escaped(self.known.unit)}. {scale}" '
             f'viewBox="0 0 {wide} {middle + 60}" width="{wide}" '
             'style="display: block; max-width: 100%; height: auto" fill="none">'
@@ -310,8 +312,10 @@ class Comparison(rendering.Shown):
             return ""
         low, high = self.sure_of
         holds = "holds" if low <= self.measured <= high else "does not hold"
-        said = f"Your interval, {_shown(low)} to {_shown(high)}, {holds} {_shown(self.measured)}."
-        return f"{said} {self.record}".strip()
+        sentence = (
+            f"Your interval, {_shown(low)} to {_shown(high)}, {holds} {_shown(self.measured)}."
+        )
+        return f"{sentence} {self.record}".strip()
 
     def _machine(self) -> str:
         return f"The run is not what the model says, and this machine may be why: {self.machine}."
@@ -405,7 +409,12 @@ class CurveComparison(rendering.Shown):
         attempt = f" (attempt {self.attempt})" if self.attempt > 1 else ""
         good = self.log_error is not None and self.log_error <= math.log10(1.25)
         shown = curves.facts(
-            self.known, self.drawn, locked=True, said="", measured=self.measured, model=self.model
+            self.known,
+            self.drawn,
+            locked=True,
+            message="",
+            measured=self.measured,
+            model=self.model,
         )
         last = list(self.measured)[-1]  # the run that was predicted
         return {
@@ -437,7 +446,7 @@ def _compare_curve(known: questions.Curve, runs: tuple[Any, ...]) -> CurveCompar
         curve=measured,
     )
     model = _answer(known, known.model, runs) if known.model is not None else {}
-    made = CurveComparison(
+    comparison = CurveComparison(
         known,
         settled.question.drawn,
         dict(model),
@@ -445,8 +454,8 @@ def _compare_curve(known: questions.Curve, runs: tuple[Any, ...]) -> CurveCompar
         attempt=settled.question.attempt,
         late=settled.late,
     )
-    made._show()
-    return made
+    comparison._show()
+    return comparison
 
 
 def compare(question_id: str, *runs: Any) -> Comparison | CurveComparison:
@@ -490,7 +499,7 @@ def compare(question_id: str, *runs: Any) -> Comparison | CurveComparison:
         likely = None if likely is None else (likely[0] * to_unit, likely[1] * to_unit)
     if model is not None and likely is None and isinstance(run, Run):
         likely = calibration.interval(float(model), run, cpu=cpu, unit=known.unit)
-    made = Comparison(
+    comparison = Comparison(
         known,
         measured=number,
         yours=question.value,
@@ -505,34 +514,34 @@ def compare(question_id: str, *runs: Any) -> Comparison | CurveComparison:
         machine=_machine(run, number, likely),
         likely=likely,
     )
-    made._show()
-    return made
+    comparison._show()
+    return comparison
 
 
 SURE: Final = 0.9
 """How sure a learner is of an interval."""
 
 
-def coverage(made: Iterable[progress.Question]) -> str:
+def coverage(attempts: Iterable[progress.Question]) -> str:
     """Return how many first intervals held, how wide they were, and what follows from it."""
     done = [
         (each.held, each.interval)
-        for each in made
+        for each in attempts
         if each.attempt == 1 and each.measured is not None and each.interval is not None
     ]
     if len(done) < 2:
         return ""
     held = sum(bool(each) for each, _ in done)
     width = math.exp(sum(math.log(high / low) for _, (low, high) in done) / len(done))
-    said = (
+    summary = (
         f"{held} of your {len(done)} intervals held, and {numbers.percent(SURE)} is what they stand"
         f" for; the upper end is {numbers.number(width)} times the lower one, on average."
     )
     # What would happen by luck to somebody who is as sure as they say, in one class of twenty
     by_luck = 1.64 * math.sqrt(SURE * (1 - SURE) * len(done))
     if held < SURE * len(done) - by_luck:
-        return f"{said} You are surer than you may be: make them wider."
-    return said
+        return f"{summary} You are surer than you may be: make them wider."
+    return summary
 
 
 def _machine(run: object, measured: float, likely: tuple[float, float] | None) -> str:
@@ -556,9 +565,9 @@ def _answer(known: questions.PredictionQuestion, ask: Callable[..., Any], runs: 
     try:
         return ask(*runs)
     except (AttributeError, LookupError, TypeError) as error:
-        given = ", ".join(type(each).__name__ for each in runs)
+        kinds = ", ".join(type(each).__name__ for each in runs)
         raise TypeError(
-            f"`{known.id}` is answered by the runs of its lesson, got {given} ({error}): "
+            f"`{known.id}` is answered by the runs of its lesson, got {kinds} ({error}): "
             "run the cell of the lesson as it stands"
         ) from error
 
@@ -581,12 +590,12 @@ def _interval(run: object, number: float, unit: str, per_call: float) -> tuple[f
     return (low, high) if same and math.isfinite(low) and math.isfinite(high) else None
 
 
-def _with_beginning(given: object) -> object:
+def _with_beginning(runs: object) -> object:
     """The run itself; of several in a list, tuple or mapping, the one that began first."""
-    several = given.values() if isinstance(given, Mapping) else given
-    if isinstance(several, Iterable) and not isinstance(given, str):
+    several = runs.values() if isinstance(runs, Mapping) else runs
+    if isinstance(several, Iterable) and not isinstance(runs, str):
         return min(map(_with_beginning, several), key=_began_at, default=None)
-    return given if getattr(given, "started_at", None) is not None else None
+    return runs if getattr(runs, "started_at", None) is not None else None
 
 
 def log_error(guess: float | None, measured: float) -> float | None:
@@ -616,11 +625,11 @@ def _number(measured: Any) -> float:
 
 def _began_at(run: object) -> float:
     """When the run began, in seconds since 1970; infinite when it does not say."""
-    said = getattr(run, "started_at", None)
-    if said is None:
+    started_at = getattr(run, "started_at", None)
+    if started_at is None:
         return math.inf
-    whole_seconds = "." not in said  # then it may have begun up to a second later
-    return datetime.fromisoformat(said).timestamp() + (1.0 if whole_seconds else 0.0)
+    whole_seconds = "." not in started_at  # then it may have begun up to a second later
+    return datetime.fromisoformat(started_at).timestamp() + (1.0 if whole_seconds else 0.0)
 
 
 def _shown(value: float | None) -> str:

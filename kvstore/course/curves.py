@@ -52,7 +52,7 @@ def facts(
     drawn: Mapping[float, float],
     *,
     locked: bool,
-    said: str,
+    message: str,
     measured: Mapping[float, float] | None = None,
     model: Mapping[float, float] | None = None,
 ) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def facts(
         "log": known.log,
         "ys": [drawn[x] for x in known.xs] if set(drawn) >= set(known.xs) else [],
         "locked": locked,
-        "said": said,
+        "message": message,
         "dots": sorted((measured or {}).items()),
         "model": sorted((model or {}).items()),
     }
@@ -83,14 +83,14 @@ def widget(known: Curve, shown: Mapping[str, Any], keep: Keep) -> dict[str, Any]
 
     `keep` is given the heights at the places of the question, and returns what is shown then.
     """
-    made = _drawing()(facts=dict(shown))
+    drawing = _drawing()(facts=dict(shown))
 
     def changed(change: Mapping[str, Any]) -> None:
         sent = change["new"]
-        made.facts = {**keep(sent["ys"]), "answers": sent["number"]}
+        drawing.facts = {**keep(sent["ys"]), "answers": sent["number"]}
 
-    made.observe(changed, names="drawn")
-    bundle, _ = made._repr_mimebundle_()
+    drawing.observe(changed, names="drawn")
+    bundle, _ = drawing._repr_mimebundle_()
     return dict(bundle)
 
 

@@ -149,13 +149,13 @@ def _notebooks(names: list[str]) -> list[Path]:
     further = sorted((ROOT / "notebooks" / "further").glob("*.ipynb"))
     if not names:
         return [each for each in every if each.stem in lessons.LESSONS.values()]
-    found = []
+    notebooks = []
     for name in names:
         fits = [p for p in (*every, *further) if p.stem.startswith(name) or str(p).endswith(name)]
         if not fits:
             raise LookupError(f"there is no lesson {name!r}")
-        found.append(fits[0])
-    return found
+        notebooks.append(fits[0])
+    return notebooks
 
 
 def _prediction(id: str) -> dict[str, Any]:

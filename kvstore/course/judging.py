@@ -153,14 +153,14 @@ class Judge:
             return dict(json.loads(line))
         if line is None:
             self.stop()
-            return _said(_too_late(timeout_s))
+            return _no_verdict(_too_late(timeout_s))
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_S)  # its output has ended, so it does
         status = self._process.poll() or 0
         self.stop()
         if not _FORKS:
-            return _said(_ended(status))
-        return _said(
+            return _no_verdict(_ended(status))
+        return _no_verdict(
             f"the process that judges was ended from outside ({_how(status)}), which says"
             " nothing about your answer: run the check again. If it happens again, look for a"
             " signal that your answer sends, and for free memory."
@@ -180,7 +180,7 @@ def _read_lines(stdout: Any, lines: "queue.SimpleQueue[bytes]") -> None:
     lines.put(b"")  # the process has ended
 
 
-def _said(message: str) -> dict[str, Any]:
+def _no_verdict(message: str) -> dict[str, Any]:
     """Return a reply of the judge that no exercise has given."""
     return {"outcome": "not yet", "message": message, "output": ""}
 
@@ -328,18 +328,22 @@ def _in_child(
         finally:
             os.close(reading)
             limits.end_family(pid)
-    return reply if reply is None or isinstance(reply, bytes) else json.dumps(_said(reply)).encode()
+    return (
+        reply
+        if reply is None or isinstance(reply, bytes)
+        else json.dumps(_no_verdict(reply)).encode()
+    )
 
 
 def _be_child(request: bytes, writing: int, folder: Path) -> NoReturn:
     """Judge the request, write the reply, and end."""
-    status, own = 1, os.getpid()
+    status, judge_pid = 1, os.getpid()
     try:
         os.setsid()  # its own processes are killed with it
         limits.confine(folder)
         with contextlib.suppress(OSError):  # the answer has closed a file of the check
             reply = _reply(request)
-            if os.getpid() == own:  # not a copy that the answer has forked
+            if os.getpid() == judge_pid:  # not a copy that the answer has forked
                 with os.fdopen(writing, "wb") as out:
                     out.write(reply)
         status = 0
@@ -403,8 +407,8 @@ def _reply(request: bytes) -> bytes:
         output.flush()
         output.seek(0)
         printed = output.read(OUTPUT_CHARACTERS)
-    said = {"outcome": verdict.outcome, "message": verdict.message, "output": printed.rstrip()}
-    return json.dumps(said).encode()
+    reply = {"outcome": verdict.outcome, "message": verdict.message, "output": printed.rstrip()}
+    return json.dumps(reply).encode()
 
 
 if __name__ == "__main__":

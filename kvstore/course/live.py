@@ -268,8 +268,8 @@ ADVICE: Final = {
 
 def advice(run: Run) -> str:
     """Return one sentence: what to do about the gravest doubt, or that there is none."""
-    found = {name for name, _ in _doubts(run)}
-    return next((text for name, text in ADVICE.items() if name in found), "No doubt was found.")
+    doubts = {name for name, _ in _doubts(run)}
+    return next((text for name, text in ADVICE.items() if name in doubts), "No doubt was found.")
 
 
 def _doubts(run: Run) -> list[tuple[str, str]]:

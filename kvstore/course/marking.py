@@ -210,11 +210,11 @@ def fill_in(notebook: Any) -> None:
         call = next(n for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.Call))
         exercise_id, variable, points = (ast.unparse(each) for each in call.args)
         answer_id = facts["grade_id"].replace("check-", "answer-", 1)
-        made = mark(ast.literal_eval(exercise_id), variable, cells_for(notebook, answer_id))
-        given = {"text/plain": str(made.points(float(points)))}
+        answer_mark = mark(ast.literal_eval(exercise_id), variable, cells_for(notebook, answer_id))
+        points_data = {"text/plain": str(answer_mark.points(float(points)))}
         cell.outputs = [
-            new_output("stream", name="stdout", text=f"{made}\n"),
-            new_output("execute_result", data=given, execution_count=1),
+            new_output("stream", name="stdout", text=f"{answer_mark}\n"),
+            new_output("execute_result", data=points_data, execution_count=1),
         ]
 
 
@@ -242,9 +242,9 @@ class Otter:
 
     def after_grading(self, results: Any) -> None:
         """Set the marks."""
-        for name, made in self._marks.items():
-            results.update_score(name, made.points(self._tests[name]["points"]))
+        for name, answer_mark in self._marks.items():
+            results.update_score(name, answer_mark.points(self._tests[name]["points"]))
 
     def generate_report(self) -> str:
         """Return the verdicts."""
-        return "\n".join(f"{name}: {made}" for name, made in self._marks.items())
+        return "\n".join(f"{name}: {answer_mark}" for name, answer_mark in self._marks.items())

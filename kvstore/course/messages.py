@@ -48,8 +48,8 @@ class Cell:
             code = compile(python, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         except SyntaxError:
             return frozenset()  # such as a cell of another language
-        made = dis.get_instructions(code)
-        return frozenset(each.argval for each in made if each.opname == "STORE_NAME")
+        instructions = dis.get_instructions(code)
+        return frozenset(each.argval for each in instructions if each.opname == "STORE_NAME")
 
 
 def notebook_of(name: str, folder: Path = NOTEBOOKS) -> Path | None:
@@ -74,16 +74,16 @@ def notebook_of(name: str, folder: Path = NOTEBOOKS) -> Path | None:
 
 def cells_of(path: Path) -> list[Cell]:
     """The code cells of a notebook, each with the heading that it stands under."""
-    found: list[Cell] = []
+    cells: list[Cell] = []
     heading = ""
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "code":
             folded = cell["metadata"].get("jupyter", {}).get("source_hidden", False)
-            found.append(Cell(cell["id"], len(found) + 1, source, heading, folded))
+            cells.append(Cell(cell["id"], len(cells) + 1, source, heading, folded))
         elif headings := re.findall(r"^#{1,6}\s+(.+?)\s*$", source, flags=re.MULTILINE):
             heading = headings[-1]
-    return found
+    return cells
 
 
 def answer(name: str, cells: Sequence[Cell], here: Cell | None) -> str | None:
@@ -232,18 +232,18 @@ def _in_course(trace: TracebackType, *, raised: bool = False) -> bool:
 
 def _wrong_arguments(shell: Any, error: Exception, trace: TracebackType | None) -> str | None:
     """What a function of the course takes; None if the learner's call of one has what it takes."""
-    own = [step for step in _steps(trace) if step.tb_frame.f_globals is shell.user_ns]
-    call = _call(own[-1]) if own else None
-    function = _of_course(call, own[-1]) if call else None
+    learner_steps = [step for step in _steps(trace) if step.tb_frame.f_globals is shell.user_ns]
+    call = _call(learner_steps[-1]) if learner_steps else None
+    function = _of_course(call, learner_steps[-1]) if call else None
     if call is None or function is None:
         return None
     name = ast.unparse(call.func)
     made_by = inspect.getattr_static(function, "__init__")
     plain = inspect.unwrap(made_by if inspect.isclass(function) else function)
     code = getattr(plain, "__code__", None)
-    inside = [step.tb_frame for step in _steps(own[-1]) if step.tb_frame.f_code is code]
-    if said := _misfit(plain, inside[0].f_locals) if inside else "":
-        return f"{name}() {said}. To read what it takes, run: {name}?"
+    inside = [step.tb_frame for step in _steps(learner_steps[-1]) if step.tb_frame.f_code is code]
+    if misfit := _misfit(plain, inside[0].f_locals) if inside else "":
+        return f"{name}() {misfit}. To read what it takes, run: {name}?"
     refused = re.match(r"([\w.<>]+)\(\) (?:missing|takes|got) ", str(error))
     if refused is None:
         return None
@@ -281,11 +281,11 @@ def _of_course(call: ast.Call, step: TracebackType) -> Any:
     """The function or class of the package that is called by its name; None if it is another."""
     frame = step.tb_frame
     names = ast.unparse(call.func).split(".")
-    found = {**frame.f_globals, **frame.f_locals}.get(names[0])
+    target = {**frame.f_globals, **frame.f_locals}.get(names[0])
     for each in names[1:]:
-        found = getattr(found, each, None)
-    module = getattr(found, "__module__", None) or ""
-    return found if callable(found) and module.partition(".")[0] == "kvstore" else None
+        target = getattr(target, each, None)
+    module = getattr(target, "__module__", None) or ""
+    return target if callable(target) and module.partition(".")[0] == "kvstore" else None
 
 
 def _misfit(function: Any, values: Mapping[str, Any]) -> str:
@@ -294,12 +294,12 @@ def _misfit(function: Any, values: Mapping[str, Any]) -> str:
     for name, parameter in inspect.signature(function).parameters.items():
         if name not in hints or name not in values:
             continue
-        given = [values[name]]
+        arguments = [values[name]]
         if parameter.kind is parameter.VAR_POSITIONAL:
-            given = list(values[name])
+            arguments = list(values[name])
         elif parameter.kind is parameter.VAR_KEYWORD:
-            given = list(values[name].values())
-        for value in given:
+            arguments = list(values[name].values())
+        for value in arguments:
             if not _fits(value, hints[name]):
                 kind = re.sub(r"\b[\w.]+\.(?=\w)", "", inspect.formatannotation(hints[name]))
                 return f"takes {kind} as {name}, got {value!r:.80}"

@@ -228,8 +228,8 @@ def is_the_courses(thing: Any) -> bool:
         source = _source_of(thing)
     except (OSError, TypeError):
         return False
-    ours = (_found(text, name) for text in starters().values())
-    return any(found is not None and found.rstrip() == source.rstrip() for found in ours)
+    ours = (_definition(text, name) for text in starters().values())
+    return any(original is not None and original.rstrip() == source.rstrip() for original in ours)
 
 
 def by_value() -> list[types.ModuleType]:
@@ -348,7 +348,7 @@ def _source_of(thing: Any) -> str:
         return textwrap.dedent(inspect.getsource(thing))
     functions = [each for each in vars(thing).values() if isinstance(each, types.FunctionType)]
     lines = linecache.getlines(functions[0].__code__.co_filename) if functions else []
-    source = _found("".join(lines), thing.__name__)
+    source = _definition("".join(lines), thing.__name__)
     if source is None:
         raise OSError("no source")
     return source
@@ -458,7 +458,7 @@ def _span(text: str, name: str) -> tuple[int, int] | None:
     return None
 
 
-def _found(text: str, name: str) -> str | None:
+def _definition(text: str, name: str) -> str | None:
     span = _span(text, name)
     return None if span is None else "".join(text.splitlines(keepends=True)[span[0] : span[1]])
 

@@ -58,7 +58,7 @@ class DrawnGuess(Guess):
 
     def _forms(self) -> dict[str, Any]:
         question = progress.ask(self.question_id)
-        shown = curves.facts(self.known, self.curve, locked=question.closed, said=self.message)
+        shown = curves.facts(self.known, self.curve, locked=question.closed, message=self.message)
         bundle = super()._forms()
         if self.curve or not question.closed:
             bundle["text/html"] = curves.picture({**shown, "locked": True}, self.message)
@@ -68,9 +68,11 @@ class DrawnGuess(Guess):
 
     def _keep(self, heights: Sequence[float]) -> dict[str, Any]:
         """Keep a line that was drawn; return what is shown then."""
-        made = _commit_curve(self.known, heights)
+        guess = _commit_curve(self.known, heights)
         question = progress.ask(self.question_id)
-        return curves.facts(self.known, question.drawn, locked=question.closed, said=made.message)
+        return curves.facts(
+            self.known, question.drawn, locked=question.closed, message=guess.message
+        )
 
 
 def predict(question_id: str, value: Any = None, *more: object) -> Guess:
@@ -87,8 +89,8 @@ def predict(question_id: str, value: Any = None, *more: object) -> Guess:
     """
     known = questions.registered(question_id)
     if isinstance(known, Curve):
-        given = [value, *more] if more else value
-        guess = _left_open(known) if given is None else _commit_curve(known, given)
+        heights = [value, *more] if more else value
+        guess = _left_open(known) if heights is None else _commit_curve(known, heights)
     elif more:
         raise PredictionError(_with_a_comma(known, (value, *more)))
     elif value is None:
@@ -114,12 +116,12 @@ def again(question_id: str) -> None:
     )
 
 
-def _with_a_comma(known: PredictionQuestion, given: Sequence[object]) -> str:
+def _with_a_comma(known: PredictionQuestion, parts: Sequence[object]) -> str:
     """Say what 2,450 and 1,5 are to Python; the number that was meant, where it is certain."""
-    written = ", ".join(map(repr, given))
-    text = f"a comma makes {len(given)} numbers of one ({written}), so nothing was committed"
-    if all(type(each) is int for each in given):
-        first, *others = (str(each) for each in given)
+    written = ", ".join(map(repr, parts))
+    text = f"a comma makes {len(parts)} numbers of one ({written}), so nothing was committed"
+    if all(type(each) is int for each in parts):
+        first, *others = (str(each) for each in parts)
         meant = f"`{first}{''.join(others)}` for thousands"
         decimal = f"`{first}.{''.join(others)}` for a decimal"
         return f"{text}: write {meant if all(len(o) == 3 for o in others) else decimal}"
@@ -223,10 +225,10 @@ def _answered(
     known: PredictionQuestion,
     question: progress.Question,
     outcome: progress.Kept,
-    given: str,
+    prediction: str,
     accepted: str,
 ) -> Guess:
-    """Say that what was `given` came too late, or the sentence for what is `accepted`."""
+    """Say that the `prediction` came too late, or the sentence for what is `accepted`."""
     in_class.predicted(question)
     if outcome != "refused":
         return _guess(known, question, outcome, accepted)
@@ -237,7 +239,7 @@ def _answered(
     else:
         earlier = f"your earlier {_held(known, question, question.value)} stands"
     message = (
-        f"{given} came after the run, so {earlier}. "
+        f"{prediction} came after the run, so {earlier}. "
         f'To try again, run `again("{known.id}")` in a cell of your own first.'
     )
     return _guess(known, question, outcome, message)
@@ -258,10 +260,10 @@ def _guess(
 LINE_KEPT: Final = "Your line is kept. You can change it until the run."
 
 
-def _commit_curve(known: Curve, given: Any) -> Guess:
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise PredictionError(f"a curve is a list of numbers, got {given!r}: {_how_to_type(known)}")
-    heights = [_checked(each, known.unit) for each in given]
+def _commit_curve(known: Curve, line: Any) -> Guess:
+    if isinstance(line, str | Mapping) or not isinstance(line, Iterable):
+        raise PredictionError(f"a curve is a list of numbers, got {line!r}: {_how_to_type(known)}")
+    heights = [_checked(each, known.unit) for each in line]
     if len(heights) != len(known.xs):
         raise PredictionError(
             f"this curve has {len(known.xs)} points, got {numbers.count(len(heights), 'number')}: "
@@ -300,7 +302,7 @@ def _learner() -> str:
     return f"{platform.node()} {progress.path().absolute()}"
 
 
-def _own(question: QuizQuestion) -> QuizQuestion:
+def _with_drawn_numbers(question: QuizQuestion) -> QuizQuestion:
     return question.drawn(_learner()) if isinstance(question, NumberQuestion) else question
 
 
@@ -324,9 +326,11 @@ def quiz(question_id: str, choice: str | float | None = None) -> None:
     LookupError for an unknown question, ValueError for a letter that is none of its options.
     """
     if choice is None:
-        _ask([_own(each) for each in questions.asked(question_id)])
+        _ask([_with_drawn_numbers(each) for each in questions.asked(question_id)])
     else:
-        rendering.show(_verdict(_own(questions.registered_quiz(question_id)), choice))
+        rendering.show(
+            _verdict(_with_drawn_numbers(questions.registered_quiz(question_id)), choice)
+        )
 
 
 def _ask(asked: Sequence[QuizQuestion]) -> None:
@@ -373,18 +377,20 @@ def _widget(asked: Sequence[QuizQuestion], chosen: Mapping[str, str]) -> dict[st
                 layout={"width": "auto"},
             )
         )
-        said = widgets.HTML(_html(question, chosen[question.id]) if question.id in chosen else "")
+        feedback = widgets.HTML(
+            _html(question, chosen[question.id]) if question.id in chosen else ""
+        )
 
         def choose(change: Mapping[str, Any]) -> None:
             if change["new"] is not None:
                 try:
-                    said.value = _verdict(question, change["new"])["text/html"]
+                    feedback.value = _verdict(question, change["new"])["text/html"]
                 except ValueError as error:  # a text where a number is asked for
-                    said.value = rendering.inline(str(error))
+                    feedback.value = rendering.inline(str(error))
 
         buttons.observe(choose, names="value")
         text = widgets.HTML(f'<b style="{rendering.LINES}">{rendering.inline(question.text)}</b>')
-        return widgets.VBox([text, buttons, said])
+        return widgets.VBox([text, buttons, feedback])
 
     return dict(widgets.VBox([group(each) for each in asked])._repr_mimebundle_())
 

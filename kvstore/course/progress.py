@@ -140,8 +140,8 @@ def writing() -> "Iterator[sqlite3.Connection]":
 
 def _state(file: Path) -> tuple[int, ...]:
     """What tells that another program wrote to the file, or put another one there."""
-    found = file.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    status = file.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _begun(file: Path) -> "sqlite3.Connection":
@@ -316,8 +316,8 @@ def keep_prediction(
             "INSERT INTO curves (question_id, attempt, x, drawn) VALUES (?, ?, ?, ?)",
             [(*of_this, x, y) for x, y in curve.items()],
         )
-        made = _changed(connection, question, value=value, unit=unit, predicted_at=time.time())
-        return "kept", made
+        question = _changed(connection, question, value=value, unit=unit, predicted_at=time.time())
+        return "kept", question
 
 
 def note_typed() -> None:
@@ -381,12 +381,12 @@ def settle(
             question = _changed(connection, question, unit=unit)
         if question.measured is None:
             late = not question.closed and (question.predicted_at or 0.0) > began_at
-            found = {"measured": measured, "log_error": error(question)}
+            changes = {"measured": measured, "log_error": error(question)}
             if late:
-                found = {"measured": measured, "value": None}
+                changes = {"measured": measured, "value": None}
                 for dropped in ("UPDATE curves SET drawn = NULL", "DELETE FROM intervals"):
                     connection.execute(f"{dropped} WHERE question_id = ? AND attempt = ?", of_this)
-            question = _changed(connection, question, **found)
+            question = _changed(connection, question, **changes)
         connection.executemany(
             "INSERT INTO curves (question_id, attempt, x, measured) VALUES (?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET measured = coalesce(measured, excluded.measured)",
@@ -475,13 +475,13 @@ def by_lesson() -> "pd.DataFrame":
             for name in ("questions", "answers", "help", "choices")
         ]
     lessons = sorted({lesson_of(row[0]) for rows in tables for row in rows})
-    made = [
+    lesson_rows = [
         _lesson_row(
             lesson, *([row for row in rows if lesson_of(row[0]) == lesson] for rows in tables)
         )
         for lesson in lessons
     ]
-    return pd.DataFrame(made, columns=list(_COLUMNS)).set_index("lesson")
+    return pd.DataFrame(lesson_rows, columns=list(_COLUMNS)).set_index("lesson")
 
 
 def lesson_of(identifier: str) -> str:
@@ -546,11 +546,11 @@ def _attempts(connection: "sqlite3.Connection", question_id: str = "") -> tuple[
     points: dict[tuple[str, int], list[Point]] = {}
     for q, n, *point in rows("*", "curves", "x"):
         points.setdefault((q, n), []).append(Point(*point))
-    made = [Question(*row) for row in rows(_ATTEMPT, "questions")]
-    of = [(each.question_id, each.attempt) for each in made]
+    attempts = [Question(*row) for row in rows(_ATTEMPT, "questions")]
+    of = [(each.question_id, each.attempt) for each in attempts]
     return tuple(
         replace(each, interval=sure.get(key), points=tuple(points.get(key, ())))
-        for key, each in zip(of, made, strict=True)
+        for key, each in zip(of, attempts, strict=True)
     )
 
 

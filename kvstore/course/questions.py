@@ -59,24 +59,24 @@ class UnitError(ValueError):
     """Two numbers cannot be compared, because their units differ."""
 
 
-def factor(given: str, wanted: str, what: str, per_call: float = 1.0) -> float:
-    """Return the factor from the unit `given` to the unit `wanted`.
+def factor(unit: str, wanted: str, what: str, per_call: float = 1.0) -> float:
+    """Return the factor from `unit` to the unit `wanted`.
 
     Times convert. The two rates are equal if a call has one operation (`per_call` is the number of
     operations in a call). Raise UnitError otherwise; `what` names the number in its message.
     """
-    if given == wanted:
+    if unit == wanted:
         return 1.0
-    if given in _SECONDS and wanted in _SECONDS:
-        return _SECONDS[given] / _SECONDS[wanted]
-    if {given, wanted} != set(RATES):
+    if unit in _SECONDS and wanted in _SECONDS:
+        return _SECONDS[unit] / _SECONDS[wanted]
+    if {unit, wanted} != set(RATES):
         raise UnitError(
-            f"the question asks for {wanted}, but {what} is in {given}: "
+            f"the question asks for {wanted}, but {what} is in {unit}: "
             "give the quantity that the question names"
         )
     if abs(per_call - 1) > 1e-9:
         raise UnitError(
-            f"the question asks for {wanted}, but {what} is in {given}, and a call of this run "
+            f"the question asks for {wanted}, but {what} is in {unit}, and a call of this run "
             f"has {numbers.number(per_call)} operations: multiply calls by it to get operations"
         )
     return 1.0
@@ -300,7 +300,7 @@ def _check_id(id: str) -> None:
 
 def registered(question_id: str) -> PredictionQuestion:
     """Return the prediction question with this id; LookupError, with the nearest ids, if none."""
-    return _written.get(question_id) or _found(question_id, predictions_of, "question")
+    return _written.get(question_id) or _by_id(question_id, predictions_of, "question")
 
 
 _written: dict[str, PredictionQuestion] = {}
@@ -330,7 +330,7 @@ def ask(
 
 def registered_quiz(question_id: str) -> QuizQuestion:
     """Return the quiz question with this id; LookupError, with the nearest ids, if none."""
-    return _found(question_id, _all_quizzes_of, "quiz question")
+    return _by_id(question_id, _all_quizzes_of, "quiz question")
 
 
 def asked(name: str) -> tuple[QuizQuestion, ...]:
@@ -341,18 +341,18 @@ def asked(name: str) -> tuple[QuizQuestion, ...]:
     if not isinstance(name, str) or not re.fullmatch(r"\d\d|part \d+", name):
         return (registered_quiz(name),)
     if not name.startswith("part "):
-        found, where = quiz_of(name), "look up its number in the map of lesson 00"
+        questions, where = quiz_of(name), "look up its number in the map of lesson 00"
         name = f"lesson {name}"
     else:
         quizzes = [_quizzes_of(lessons[-1], "part_quiz") for lessons in parts().values()]
-        found = dict(enumerate(quizzes, start=1)).get(int(name.removeprefix("part ")), ())
+        questions = dict(enumerate(quizzes, start=1)).get(int(name.removeprefix("part ")), ())
         where = f"parts 1 to {sum(map(bool, quizzes))} have one"
-    if not found:
+    if not questions:
         raise LookupError(f"{name} has no quiz: {where}")
-    return found
+    return questions
 
 
-def _found(question_id: str, of: Callable[[str], tuple[T, ...]], what: str) -> T:
+def _by_id(question_id: str, of: Callable[[str], tuple[T, ...]], what: str) -> T:
     if not isinstance(question_id, str):
         raise TypeError(
             'first comes the name of the question in quotes, such as "03.global_lock", '
@@ -380,14 +380,14 @@ def predictions_of(lesson: str) -> tuple[PredictionQuestion, ...]:
     has_answers = written and importlib.util.find_spec(module)
     answers = dict(importlib.import_module(module).ANSWERS) if has_answers else {}
 
-    def made(table: Mapping[str, Any]) -> PredictionQuestion:
+    def build(table: Mapping[str, Any]) -> PredictionQuestion:
         facts = dict(table)
         camps = tuple(Camp(**camp) for camp in facts.pop("camp", ()))
         kind = Curve if "over" in facts else PredictionQuestion
         answer = answers.pop(facts["id"], COMPUTED)
         return kind(**facts, **answer._asdict(), camps=camps)
 
-    questions = tuple(_from_tables(lesson, "prediction", made))
+    questions = tuple(_from_tables(lesson, "prediction", build))
     if answers:
         raise ValueError(f"lesson.toml of lesson {lesson} does not ask {', '.join(answers)}")
     return questions
@@ -395,20 +395,20 @@ def predictions_of(lesson: str) -> tuple[PredictionQuestion, ...]:
 
 @functools.cache
 def _quizzes_of(lesson: str, kind: str) -> tuple[QuizQuestion, ...]:
-    def made(table: Mapping[str, Any]) -> QuizQuestion:
+    def build(table: Mapping[str, Any]) -> QuizQuestion:
         if "draws" in table:
             return number_question(**table)
         options = tuple(Option(**option) for option in table["option"])
         return QuizQuestion(table["id"], table["text"], options)
 
-    return tuple(_from_tables(lesson, kind, made))
+    return tuple(_from_tables(lesson, kind, build))
 
 
-def _from_tables(lesson: str, kind: str, made: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
+def _from_tables(lesson: str, kind: str, build: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
     """Yield a question for each table of this kind; ValueError, with its id, for a wrong one."""
     for table in tables(lesson, kind):
         try:
-            yield made(table)
+            yield build(table)
         except (KeyError, TypeError, SyntaxError, NameError) as error:
             where = f"lesson.toml of lesson {lesson}, {kind} {table['id']}"
             raise ValueError(f"{where}: {error}, see docs/write_your_own.md") from error

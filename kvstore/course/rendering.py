@@ -166,11 +166,12 @@ def scripted(script: str, function: str, words: str, data: Any, *, kind: str) ->
     The element has the class `rpc-KIND`. It needs no kernel and no network.
     """
     name = f"{kind}-{secrets.token_hex(6)}"
-    given = json.dumps(data, allow_nan=False).replace("</", "<\\/")  # nothing in it ends the script
+    # Nothing in it ends the script
+    data_json = json.dumps(data, allow_nan=False).replace("</", "<\\/")
     return (
         f'<div id="{name}" class="rpc-{kind}">{escaped(words)}</div>\n'
         f"<script>(() => {{\n{script}\n"
-        f'{function}(document.getElementById("{name}"), {given});\n'
+        f'{function}(document.getElementById("{name}"), {data_json});\n'
         "})();</script>"
     )
 

@@ -198,9 +198,9 @@ def _per_s(
     weights: npt.NDArray[Any] | None = None,
 ) -> list[float]:
     """Return how much of this happens per second in each bin, as a running mean."""
-    found, _ = np.histogram(at_s, bins, weights=weights)
+    totals, _ = np.histogram(at_s, bins, weights=weights)
     smooth = max(1, BINS // 40)
-    per_s = np.convolve(found, np.ones(smooth) / smooth, mode="same") / (bins[1] - bins[0])
+    per_s = np.convolve(totals, np.ones(smooth) / smooth, mode="same") / (bins[1] - bins[0])
     return [float(value) for value in np.round(per_s, 3)]
 
 
@@ -249,9 +249,9 @@ def replay(
 
     Raises ValueError if a run has no calls from `from_s` on, or `predicted` has another length.
     """
-    made = replay_of(runs, predicted=predicted, from_s=from_s, start_s=start_s)
-    made._show()
-    return made
+    animation = replay_of(runs, predicted=predicted, from_s=from_s, start_s=start_s)
+    animation._show()
+    return animation
 
 
 def replay_of(

@@ -200,13 +200,15 @@ def residence_s(joins_s: Sequence[float], stations: Sequence[Station], at_s: flo
     return residence(users, stations).value if users else 0.0
 
 
-def threads(joins_s: Sequence[float], limit: float, at_s: float, own: float = 0.0) -> float:
-    """Return the threads of a process with a pool that grows on demand: own + min(N(t), limit).
+def threads(
+    joins_s: Sequence[float], limit: float, at_s: float, outside_pool: float = 0.0
+) -> float:
+    """Return the threads of a process whose pool grows on demand: outside_pool + min(N(t), limit).
 
-    The pool starts a thread for each call that finds no idle thread, up to `limit`. `own` is the
-    number of threads outside the pool.
+    The pool starts a thread for each call that finds no idle thread, up to `limit`. `outside_pool`
+    is the number of threads outside the pool.
     """
-    return own + min(bisect_right(joins_s, at_s), limit)
+    return outside_pool + min(bisect_right(joins_s, at_s), limit)
 
 
 def calls(joins_s: Sequence[float], stations: Sequence[Station], until_s: float) -> Prediction:

@@ -101,7 +101,7 @@ def browser_page(browser):
 @pytest.mark.slow
 def test_it_is_drawn_with_the_mouse_and_the_arrow_keys(browser_page, tmp_path):
     known = registered("97.curve")
-    shown = curves.facts(known, {}, locked=False, said="")
+    shown = curves.facts(known, {}, locked=False, message="")
     file = tmp_path / "page.html"
     file.write_text(HARNESS % (curves._script(), json.dumps(shown)), "utf-8")
     page = browser_page
@@ -140,7 +140,7 @@ def test_it_is_drawn_with_the_mouse_and_the_arrow_keys(browser_page, tmp_path):
 def test_a_line_that_ends_early_is_extended_and_kept(browser_page, tmp_path):
     """One point is no line: the page says that it is not kept. Two are, and the third is level."""
     known = registered("97.curve")
-    shown = curves.facts(known, {}, locked=False, said="")
+    shown = curves.facts(known, {}, locked=False, message="")
     file = tmp_path / "page.html"
     file.write_text(HARNESS % (curves._script(), json.dumps(shown)), "utf-8")
     browser_page.goto(file.as_uri())
@@ -155,7 +155,7 @@ def test_a_line_that_ends_early_is_extended_and_kept(browser_page, tmp_path):
 
     first, second, third = browser_page.evaluate("given")
     assert first > second == third
-    now = {**shown, "ys": [first, second, third], "said": "Kept."}
+    now = {**shown, "ys": [first, second, third], "message": "Kept."}
     browser_page.evaluate("now => made.answered(now)", now)
     assert "extended" in browser_page.locator("[data-curve=said]").inner_text()
     assert points[2].get_attribute("aria-valuetext") == f"{third:g} calls/s"

@@ -72,9 +72,9 @@ def draw_stations(
     boxes += [_semaphore(semaphore)] if semaphore is not None else []
     boxes += [_station(station) for station in stations]
     description = _description(title, boxes, held or {}, closed)
-    made = Drawing(_svg(title, description, boxes, held or {}, closed), description)
-    made._show()
-    return made
+    drawing = Drawing(_svg(title, description, boxes, held or {}, closed), description)
+    drawing._show()
+    return drawing
 
 
 @dataclass(frozen=True)

@@ -268,11 +268,11 @@ def number(prediction: HasValue | float | None) -> float | None:
 
 
 def _apart(names: Iterable[str]) -> list[str]:
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     apart = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        apart.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+        counts[name] = counts.get(name, 0) + 1
+        apart.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
     return apart
 
 

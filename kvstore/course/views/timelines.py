@@ -199,13 +199,13 @@ def plot_calls_over_time(
     height_in = 2.5 + 0.2 * max(rows, 5)
     with style.canvas(ax, height_in, title="Each bar is a call, from sending to reply") as ax:
         for name, (colour, hatch) in style.OPERATIONS.items():
-            own = shown[shown["operation"] == name]
-            if not len(own):
+            bars = shown[shown["operation"] == name]
+            if not len(bars):
                 continue
             ax.barh(
-                place[own.index],
-                own["residence_s"],
-                left=own["sent_s"],
+                place[bars.index],
+                bars["residence_s"],
+                left=bars["sent_s"],
                 height=0.8,
                 color=colour,
                 hatch=hatch if rows <= HATCHED_ROWS else "",
@@ -215,8 +215,8 @@ def plot_calls_over_time(
             )
             if rows > HATCHED_ROWS:
                 ax.plot(
-                    own["sent_s"],
-                    place[own.index],
+                    bars["sent_s"],
+                    place[bars.index],
                     style.MARKERS[name],
                     color=colour,
                     markersize=5,
