@@ -204,8 +204,8 @@ function showCurve(root, facts, changed) {
 
   show();
   results();
-  say(facts.message);
-  if (!facts.message) show();
+  say(facts.said);
+  if (!facts.said) show();
   return {
     // What Python says of the line that it was given.
     answered(now) {
@@ -215,7 +215,7 @@ function showCurve(root, facts, changed) {
       else if (now.locked) ys = xs.map(() => null);
       locked = now.locked;
       show();
-      say(extended && !locked ? `${now.message} Where you did not draw, it was extended.` : now.message);
+      say(extended && !locked ? `${now.said} Where you did not draw, it was extended.` : now.said);
     },
   };
 }

@@ -67,7 +67,7 @@ def facts(
         "log": known.log,
         "ys": [drawn[x] for x in known.xs] if set(drawn) >= set(known.xs) else [],
         "locked": locked,
-        "message": message,
+        "said": message,
         "dots": sorted((measured or {}).items()),
         "model": sorted((model or {}).items()),
     }

@@ -155,7 +155,7 @@ def test_a_line_that_ends_early_is_extended_and_kept(browser_page, tmp_path):
 
     first, second, third = browser_page.evaluate("given")
     assert first > second == third
-    now = {**shown, "ys": [first, second, third], "message": "Kept."}
+    now = {**shown, "ys": [first, second, third], "said": "Kept."}
     browser_page.evaluate("now => made.answered(now)", now)
     assert "extended" in browser_page.locator("[data-curve=said]").inner_text()
     assert points[2].get_attribute("aria-valuetext") == f"{third:g} calls/s"
