@@ -127,7 +127,7 @@ def _judge_batches(answer: Any) -> Verdict:
             or isinstance(messages, str | bytes)
             or not hasattr(messages, "__iter__")
         ):
-            return not_yet(say("nothing_yielded", made=messages))
+            return not_yet(say("nothing_yielded", returned=messages))
         if problem := _why_not_batches(list(messages), keys, k):
             return not_yet(f"{count} keys, k = {k}: {problem}")
     return passed(say("passed_batches"))

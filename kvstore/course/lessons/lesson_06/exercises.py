@@ -58,7 +58,7 @@ def _problem(channels: Any, count: int, connections: Sized) -> str:
         )
         return say(
             "shared",
-            seen=connection_count,
+            connections=connection_count,
             plural="s" if connection_count > 1 else "",
             count=count,
             shared=shared,

@@ -174,7 +174,7 @@ def _values(trial: _FrontUnderTrial, draw: random.Random) -> str:
             return BLOCKED
         reply = trial.outcome(call)
         if reply != VALUES[key]:
-            return say("another_reply", attempt=attempt, key=key, right=VALUES[key], outcome=reply)
+            return say("another_reply", attempt=attempt, key=key, right=VALUES[key], reply=reply)
         calls = len(trial.back_end.arrived) - before
         if calls != 1:
             return say("not_one_call", attempt=attempt, calls=calls)
