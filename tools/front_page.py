@@ -136,7 +136,7 @@ def _table(rows: Collection[Mapping[str, Any]]) -> str:
     head = "| build | streams wanted | X (1/s) | R (ms) | failed | X·R |"
     return f"{head}\n|-|-|-|-|-|-|\n" + "\n".join(
         f"| {place} {row['build']} | {row['streams']} | {row['X']:,} | {row['R']} "
-        f"| {row['failed'] or ''} | {row['in_flight']} |"
+        f"| {row['failed']} | {row['in_flight']} |"
         for place, row in enumerate(rows, start=1)
     )
 

@@ -5,9 +5,9 @@
 // Without it, and where `facts.locked`, the picture only shows.
 function showCurve(root, facts, changed) {
   "use strict";
-  const YOURS = "#d55e00", MEASURED = "#0072b2", H = 340;
+  const YOURS = "#d55e00", MEASURED = "#0072b2", H = 360;
   const W = Math.min(720, Math.max(320, innerWidth - 70)); // on a phone the text keeps its size
-  const LEFT = W < 500 ? 64 : 84, RIGHT = 18, TOP = 16, BOTTOM = 52;
+  const LEFT = W < 500 ? 64 : 84, RIGHT = 18, TOP = 36, BOTTOM = 52;
   const plotW = W - LEFT - RIGHT, plotH = H - TOP - BOTTOM, { xs, log } = facts;
   const [fromX, toX] = log ? [xs[0], xs.at(-1)] : [0, xs.at(-1)];
   const fromY = log ? facts.least : 0;
@@ -53,7 +53,7 @@ function showCurve(root, facts, changed) {
       svg.append(element("text", { x: px(x), y: TOP + plotH + 18, "text-anchor": "middle", ...text }, format(x)));
     }
     svg.append(element("text", { x: LEFT + plotW / 2, y: H - 8, "text-anchor": "middle", ...text }, facts.over));
-    svg.append(element("text", { transform: `translate(16 ${TOP + plotH / 2}) rotate(-90)`, "text-anchor": "middle", ...text }, facts.unit));
+    svg.append(element("text", { x: LEFT, y: 18, "text-anchor": "middle", ...text }, facts.unit)); // above the numbers, however long they are
   }
   function ticks(low, high, about) {
     if (log) {
