@@ -106,12 +106,26 @@ class _Selector(selectors.DefaultSelector):
         return super().select(LOOK_S if timeout is None else min(timeout, LOOK_S))
 
 
-def _driven_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop with the clock of the answer: for `asyncio.sleep` and all time limits."""
-    loop = asyncio.SelectorEventLoop(_Selector())
-    true = loop.time
-    loop.time = lambda: true() + _clock.offset_s()  # type: ignore[method-assign]
-    return loop
+class _Loop(asyncio.SelectorEventLoop):
+    """A loop with the clock of the answer: for `asyncio.sleep` and all time limits.
+
+    Where the clock runs ahead, several timers are due at one look. The loop's time stands at the
+    first of them until it has run: else a time limit would end what was awaited in time.
+    """
+
+    _scheduled: list[asyncio.TimerHandle]  # of asyncio's loop, the earliest first
+
+    def __init__(self) -> None:
+        self._reached_s = 0.0
+        super().__init__(_Selector())
+
+    def time(self) -> float:
+        """Return the seconds of this loop's clock."""
+        now_s = super().time() + _clock.offset_s()
+        if self._scheduled:
+            now_s = min(now_s, self._scheduled[0].when())
+        self._reached_s = max(self._reached_s, now_s)
+        return self._reached_s
 
 
 _paused_s: Final[list[float]] = []
@@ -204,7 +218,7 @@ def install() -> None:
     select.select = selected
     for name in ("monotonic", "perf_counter", "time"):
         _drive_clock(name)
-    asyncio.new_event_loop = asyncio.events.new_event_loop = _driven_loop
+    asyncio.new_event_loop = asyncio.events.new_event_loop = _Loop
     # The answer may bring the function by the name that it has in C.
     threading.Lock = _driven_lock(threading.Lock)  # type: ignore[assignment]
     vars(sys.modules["_thread"]).update(dict.fromkeys(("allocate_lock", "lock"), threading.Lock))
