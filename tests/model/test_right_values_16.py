@@ -31,6 +31,6 @@ def test_the_p99_at_the_rate_that_users_accept():
     p99_at = part("laws.p99_at")
     simulated_s = np.mean([p99_at(242.0, [SERVICE_S], 6, 200_000) for _ in range(3)])
 
-    assert expected_s == pytest.approx(0.059, rel=0.03)
-    assert simulated_s == pytest.approx(expected_s, rel=0.06)
+    assert expected_s == pytest.approx(0.059, rel=0.07)  # its spread is 1.3 %: five times that
+    assert simulated_s == pytest.approx(expected_s, rel=0.1)
     assert expected_s < 0.7 * float(np.quantile(many_runs_at_once(270.0), 0.99))
