@@ -18,7 +18,7 @@ from typing import Final
 
 import psutil
 
-DURATION: Final = "about ten minutes on two cores with nothing else to do"
+DURATION: Final = "about eight minutes on two cores with nothing else to do"
 LONG: Final = "more than an hour"
 MOST_PROCESSES: Final = 7
 """More than cores, because most tests wait most of the time; each takes a third of a GiB."""
