@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -68,7 +69,9 @@ def class_open(file: Path, *arguments: str) -> Iterator[Room]:
     if not file.exists():
         store = Store(file)
         catalogue = {"questions": _questions(), "progress": str(progress.path()), "folder": ""}
-        store.keep(catalogue=json.dumps(catalogue))
+        with socket.socket() as free:  # other tests open classes at the usual port of a page
+            free.bind(("127.0.0.1", 0))
+            store.keep(catalogue=json.dumps(catalogue), page_port=free.getsockname()[1])
         store.close()
         arguments = ("--port", "0", *arguments)
     command = [sys.executable, "-m", "kvstore.classroom", "--no-browser", "--file", str(file)]
